@@ -1,6 +1,6 @@
-"""Compile the simulated core, loopyperf/pipeline/core.c, into the package; where that fails, the package has none.
+"""Build hook that compiles the simulator core, loopyperf/pipeline/core.c; if that fails, the package lacks it.
 
-The build of a wheel and an editable installation do so; ``python hatch_build.py`` does it in a checkout.
+The hook runs for wheels and editable installations. ``python hatch_build.py`` compiles the core in a checkout.
 """
 
 import sys
@@ -19,7 +19,7 @@ PIPELINE = Path("loopyperf", "pipeline")
 
 
 def compiled() -> Path:
-    """Compile the core beside its source and return where it is, relative to the checkout."""
+    """Compile the core beside its source, and return its path relative to the checkout."""
     header, source = (ROOT / PIPELINE / name for name in ("core.h", "core.c"))
     digest = sha256(header.read_bytes() + source.read_bytes()).hexdigest()
     builder = FFI()
@@ -34,21 +34,21 @@ def compiled() -> Path:
     )
     with tempfile.TemporaryDirectory() as folder:
         library = Path(builder.compile(tmpdir=folder))
-        # In one step, and not into the file: processes that run may have loaded what is there.
+        # Replace the file atomically instead of overwriting it, because running processes may have loaded it.
         new = copy(library, (ROOT / PIPELINE / library.name).with_suffix(".new"))
         Path(new).replace(ROOT / PIPELINE / library.name)
     return PIPELINE / library.name
 
 
 class CompiledCore(BuildHookInterface[Any]):
-    """The step of a build that adds the core."""
+    """A build hook that adds the compiled core."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the compiled core to what is built."""
+        """Add the compiled core to the build artifacts."""
         try:
             library = compiled()
-        except Exception as error:  # whatever a compiler that is missing or broken makes of it
-            print(f"loopyperf: the simulator is not compiled and will be slow: {error}", file=sys.stderr)
+        except Exception as error:  # any error of a missing or broken compiler
+            print(f"loopyperf: cannot compile the simulator core; simulations will be slow: {error}", file=sys.stderr)
         else:
             build_data["artifacts"].append(library.as_posix())
             build_data["pure_python"] = False

@@ -1,10 +1,10 @@
-"""How good is the order of variants in a recorded archive? Predicted by fits and by models of a description.
+"""Evaluate how well fits and device models rank the variants in an archive of measurements.
 
     .venv/bin/python benchmarks/archived_ranking.py fits/nvidia-h200/raw/ranking.jsonl.xz nvidia-h200
 
-Prints, for each set of variants (one computation at one size) and each model: the rank correlation, what the variant
-predicted to be fastest costs over the fastest, and the median factor by which times are off, launches left out where
-the model has none.
+Prints three figures for each set of variants (one computation at one size) and each model: the rank correlation, the
+regret (the measured time of the variant that is predicted to be fastest, divided by that of the fastest), and the
+median factor between predicted and measured times. Predicted times contain no launch overhead if the model has none.
 """
 
 import sys
@@ -25,11 +25,11 @@ from loopyperf.predict.validate import with_empty_kernel
 
 MODELS = ("overlap", "linear", "pipeline", "roofline", "volkov")
 FEWEST = 5
-"""variants of a set that is worth an order; launches of empty kernels are no set"""
+"""minimum number of variants of a set; this excludes the empty kernels"""
 
 
 def main(archive: str, device: str) -> None:
-    """Print a table of the sets of *archive*."""
+    """Print a table of the sets in *archive*."""
     sets: dict[tuple[str, str], list[lpp.Measured]] = defaultdict(list)
     files = with_empty_kernel(load_kernel_files(RANKING_SETS))
     for each in measured_kernels(read_archive(archive), files):

@@ -1,7 +1,8 @@
-"""What the compiler model expects of a kernel, beside what NVIDIA's compiler makes of it: no device is needed.
+"""Compare the compiler model with NVIDIA's compiler on many kernels. No device is needed.
 
-Compiles bundled kernels, tiles and measured kernels of a TITAN V for a device by NVRTC (the extra ``cuda-compiler``).
-Prints how often registers, the stack, spills, widths of loads and the length of the text agree, and where they do not.
+NVRTC (the extra ``cuda-compiler``) compiles bundled kernels, tiles and measured kernels of a TITAN V for a device. The
+script prints how often both agree on registers, stack, spills, widths of loads and number of arithmetic instructions,
+and the kernels with the largest differences.
 
     PYTHONHASHSEED=0 LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/compiler_answers.py \
         [--device NAME] [--every N] [--seconds S] [--worst N] [bundled] [tiles] [titan-v]
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from parts import RANKING_SETS
-from parts.own_process import in_own_process
+from parts.own_process import run_in_process
 from parts.tables import show, table
 from parts.titan_v import measured_kernels
 from rich.table import Table
@@ -51,87 +52,89 @@ LIMITS = DeviceLimits(
 )
 """of a TITAN V"""
 BUNDLED = ("test_kernels", "test_kernels/optimization_steps", "test_kernels/rodinia")
-NEAR, ABOUT = 0.1, 0.5
-"""how far from 1 a ratio is off at most: of registers and widths, and of the length of the text, which has more copies
-of a loop's body for the passes left"""
+NEAR, ROUGH = 0.1, 0.5
+"""tolerances of a ratio: for registers and widths, and for arithmetic instructions, of which the compiled code has
+more, because it contains further copies of a loop's body for the remaining iterations"""
 ARITHMETIC = frozenset({"FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"})
 KINDS = frozenset({Opcode.ADD, Opcode.MUL, Opcode.FMA})
 LOADS = {"LDG": MemorySpace.GLOBAL, "LDS": MemorySpace.LOCAL}
 
 Build = Callable[[], tuple[Any, Mapping[str, Any]]]
-"""returns a kernel and the sizes at which it is compiled"""
+"""returns a kernel and the sizes for which it is compiled"""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What is said of one launch, first by the model and then by the compiler."""
+class LaunchComparison:
+    """Properties of one launch. Pairs contain the value of the compiler model, then that of NVRTC."""
 
     kernel: str
     milliseconds: float
-    """that compiling it took"""
+    """compile time"""
     registers: tuple[int, int]
     stack: tuple[int, int]
-    """bytes of arrays that are in memory, without spills; of the model's those that it is sure of"""
+    """number of arrays that the model certainly keeps in stack memory; bytes of NVRTC's stack frame without spills"""
     unsure: int
-    """bytes of arrays of which the model is unsure"""
+    """bytes of the arrays whose placement is uncertain in the model"""
     spills: tuple[int, int]
-    """registers, and bytes: how many the model moves is not how many are stored"""
+    """registers that the model spills; bytes that NVRTC's code stores. The two are not comparable in size."""
     widths: tuple[Mapping[MemorySpace, float], Mapping[MemorySpace, float]]
-    """bits of the loads in the text, in the mean"""
+    """mean width of the load instructions, in bits"""
     arithmetic: tuple[int, int]
-    """instructions in the text"""
+    """number of arithmetic instructions in the code"""
 
 
-def answers(name: str, build: Build, device: Device, tell: Callable[[object], None]) -> list[Answers]:
-    """Return what is said of each launch of a kernel on *device*."""
+def compared_launches(
+    name: str, build: Build, device: Device, send: Callable[[object], None]
+) -> list[LaunchComparison]:
+    """Return the properties of each launch of a kernel on *device*."""
     program, sizes = build()
     expected = machine_program(program, device=device, parameters=sizes)
     start = time.perf_counter()
     found = compiled_kernel(program, device)
-    tell(None)
+    send(None)
     milliseconds = 1e3 * (time.perf_counter() - start)
-    return [_answers(f"{name} {each.name}", milliseconds, each, found[each.name]) for each in expected.launches]
+    return [_comparison(f"{name} {each.name}", milliseconds, each, found[each.name]) for each in expected.launches]
 
 
-def _answers(name: str, milliseconds: float, model: MachineLaunch, compiler: Resources) -> Answers:
-    text = max((_text(each.graph) for each in model.classes), key=_work)  # other warps leave some of it out
-    on_stack = {_array(each): each for each in text if each.subsystem == MemorySpace.PRIVATE}
+def _comparison(name: str, milliseconds: float, model: MachineLaunch, compiler: Resources) -> LaunchComparison:
+    code = max((_code(each.graph) for each in model.classes), key=_work_count)  # other warp classes have fewer
+    on_stack = {_array(each): each for each in code if each.subsystem == MemorySpace.PRIVATE}
     unsure = sum(each.nbytes for each in model.unsure.values())
     sure = len(on_stack.keys() - {STACK} - model.unsure.keys())
-    return Answers(
+    return LaunchComparison(
         name,
         milliseconds,
         (model.registers, compiler.registers),
         (sure, compiler.stack_frame - min(compiler.spill_stores, compiler.stack_frame)),
         unsure,
         (model.spilled, compiler.spill_stores),
-        ({space: _mean_width(text, space) for space in LOADS.values()}, _compiled_widths(compiler)),
+        ({space: _mean_width(code, space) for space in LOADS.values()}, _compiled_widths(compiler)),
         (
-            sum(each.kind in KINDS and each.dtype in ("f32", "f64") for each in text),
+            sum(each.kind in KINDS and each.dtype in ("f32", "f64") for each in code),
             sum(number for opcode, number in compiler.instructions.items() if opcode in ARITHMETIC),
         ),
     )
 
 
-def _text(graph: Idg) -> list[Instruction]:
-    """Return the instructions of *graph*, each as often as it stands in the text: in each pass of unrolled loops."""
+def _code(graph: Idg) -> list[Instruction]:
+    """Return the instructions of *graph*, with one copy for each iteration of an unrolled loop."""
     found: list[Instruction] = []
     for instruction, loops in zip(graph.instructions, graph.loops_around, strict=True):
-        passes = (each.trips if isinstance(each.trips, int) else 1 for each in loops if each.is_unrolled)
-        found += [instruction] * prod(passes)
+        copies = (each.trips if isinstance(each.trips, int) else 1 for each in loops if each.is_unrolled)
+        found += [instruction] * prod(copies)
     return found
 
 
-def _work(text: Sequence[Instruction]) -> int:
-    return sum(each.kind in KINDS or each.kind == Opcode.LOAD for each in text)
+def _work_count(code: Sequence[Instruction]) -> int:
+    return sum(each.kind in KINDS or each.kind == Opcode.LOAD for each in code)
 
 
 def _array(access: Instruction) -> str:
     return "" if access.reference is None else access.reference.array
 
 
-def _mean_width(text: Sequence[Instruction], space: MemorySpace) -> float:
-    bits = [each.bits for each in text if each.kind == Opcode.LOAD and each.subsystem == space]
+def _mean_width(code: Sequence[Instruction], space: MemorySpace) -> float:
+    bits = [each.bits for each in code if each.kind == Opcode.LOAD and each.subsystem == space]
     return float(np.mean(bits)) if bits else 0.0
 
 
@@ -153,7 +156,7 @@ def bundled() -> Iterator[tuple[str, Build]]:
 
 
 def tiles() -> Iterator[tuple[str, Build]]:
-    """Yield the variants of the sets that are ranked."""
+    """Yield the variants of the ranking sets."""
     return _planned(RANKING_SETS)
 
 
@@ -178,37 +181,37 @@ CORPORA = {"bundled": bundled, "tiles": tiles, "titan-v": titan_v}
 # }}}
 
 
-# {{{ what is printed
+# {{{ output
 
 
-def is_near(pair: tuple[float, float], most: float = NEAR) -> bool:
-    """Return whether the first of *pair* is the second one, give or take a part."""
-    return abs(pair[0] - pair[1]) <= most * pair[1]
+def is_near(pair: tuple[float, float], tolerance: float = NEAR) -> bool:
+    """Return whether the values of *pair* agree within a relative *tolerance*."""
+    return abs(pair[0] - pair[1]) <= tolerance * pair[1]
 
 
 def error(pair: tuple[float, float]) -> float:
-    """Return ln of the first of *pair* over the second one, both taken as 1 more so that none is 0."""
+    """Return ln((x + 1)/(y + 1)) of the values x, y of *pair*; 1 is added because values may be 0."""
     return float(np.log((pair[0] + 1) / (pair[1] + 1)))
 
 
-def _width(space: MemorySpace) -> Callable[[Answers], tuple[float, float]]:
+def _width(space: MemorySpace) -> Callable[[LaunchComparison], tuple[float, float]]:
     return lambda each: (each.widths[0][space], each.widths[1][space])
 
 
-MEASURES: Mapping[str, tuple[Callable[[Answers], tuple[float, float]], float]] = {
+MEASURES: Mapping[str, tuple[Callable[[LaunchComparison], tuple[float, float]], float]] = {
     "registers": (lambda each: each.registers, NEAR),
     "global width": (_width(MemorySpace.GLOBAL), NEAR),
     "local width": (_width(MemorySpace.LOCAL), NEAR),
-    "text": (lambda each: each.arithmetic, ABOUT),
+    "arithmetic": (lambda each: each.arithmetic, ROUGH),
 }
 
 
-def judged(found: Mapping[str, Sequence[Answers]]) -> Table:
-    """Return how often both agree, by corpus, in percent."""
-    columns = [*(f"{name} ±{most:.0%}" for name, (_, most) in MEASURES.items()), "registers: median ratio"]
-    shown = table("corpus", "launches", *columns, "stack or not", "unsure of it", "spills or not", "compiled in (ms)")
+def agreement(found: Mapping[str, Sequence[LaunchComparison]]) -> Table:
+    """Return a table of the share of launches for which both agree, by corpus."""
+    columns = [*(f"{name} ±{tolerance:.0%}" for name, (_, tolerance) in MEASURES.items()), "registers: median ratio"]
+    shown = table("corpus", "launches", *columns, "stack use", "unsure", "spilling", "compile time (ms)")
     for corpus, rows in found.items():
-        near = [np.mean([is_near(of(each), most) for each in rows]) for of, most in MEASURES.values()]
+        near = [np.mean([is_near(of(each), tolerance) for each in rows]) for of, tolerance in MEASURES.values()]
         sure = [each for each in rows if not each.unsure]
         stack = np.mean([bool(each.stack[0]) == bool(each.stack[1]) for each in sure])
         spills = np.mean([bool(each.spills[0]) == bool(each.spills[1]) for each in rows])
@@ -219,11 +222,13 @@ def judged(found: Mapping[str, Sequence[Answers]]) -> Table:
     return shown
 
 
-def worst(rows: Sequence[Answers], number: int) -> Iterator[str]:
-    """Yield the *number* launches where each measure is furthest off, and all where stack or spills are wrong."""
-    for name, (of, most) in MEASURES.items():
-        off = sorted((each for each in rows if not is_near(of(each), most)), key=lambda each: -abs(error(of(each))))
-        yield from (f"{name}: {of(each)[0]:.0f}, NVRTC {of(each)[1]:.0f}: {each.kernel}" for each in off[:number])
+def worst(rows: Sequence[LaunchComparison], number: int) -> Iterator[str]:
+    """Yield the *number* launches with the largest error of each measure, and all with wrong stack use or spilling."""
+    for name, (of, tolerance) in MEASURES.items():
+        differing = sorted(
+            (each for each in rows if not is_near(of(each), tolerance)), key=lambda each: -abs(error(of(each)))
+        )
+        yield from (f"{name}: {of(each)[0]:.0f}, NVRTC {of(each)[1]:.0f}: {each.kernel}" for each in differing[:number])
     for each in rows:
         if each.unsure or bool(each.stack[0]) != bool(each.stack[1]):
             yield f"stack: {each.stack[0]} arrays, {each.unsure} B unsure, NVRTC {each.stack[1]} B: {each.kernel}"
@@ -232,24 +237,24 @@ def worst(rows: Sequence[Answers], number: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Compile the kernels, and compare."""
+    """Compare the compiler model with NVRTC."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("corpora", nargs="*", default=list(CORPORA), metavar="corpus", help=", ".join(CORPORA))
-    parser.add_argument("--device", default="nvidia-titan-v", help="whose architecture it is compiled for")
-    parser.add_argument("--every", type=int, default=1, help="only each kernel that comes every so many")
-    parser.add_argument("--seconds", type=float, default=120.0, help="for each kernel, at most")
-    parser.add_argument("--worst", type=int, default=5, help="launches that are named for each measure")
-    asked = parser.parse_args()
-    device, found = lpp.load_device(asked.device), dict[str, list[Answers]]()
-    for corpus in asked.corpora:
-        for name, build in islice(CORPORA[corpus](), 0, None, asked.every):
-            ask = partial(answers, name, build, device)
-            end = time.monotonic() + asked.seconds
-            ended = in_own_process(ask, lambda _: None, asked.seconds, end)
-            if ended.problem:
-                show(f"{name}: {ended.problem}")
-            found.setdefault(corpus, []).extend(ended.result or [])
-    show(judged(found), *(line for rows in found.values() for line in worst(rows, asked.worst)))
+    parser.add_argument("--device", default="nvidia-titan-v", help="device whose architecture is the target")
+    parser.add_argument("--every", type=int, default=1, help="use only every N-th kernel")
+    parser.add_argument("--seconds", type=float, default=120.0, help="time limit per kernel")
+    parser.add_argument("--worst", type=int, default=5, help="number of launches to list for each measure")
+    options = parser.parse_args()
+    device, found = lpp.load_device(options.device), dict[str, list[LaunchComparison]]()
+    for corpus in options.corpora:
+        for name, build in islice(CORPORA[corpus](), 0, None, options.every):
+            call = partial(compared_launches, name, build, device)
+            end = time.monotonic() + options.seconds
+            outcome = run_in_process(call, lambda _: None, options.seconds, end)
+            if outcome.problem:
+                show(f"{name}: {outcome.problem}")
+            found.setdefault(corpus, []).extend(outcome.result or [])
+    show(agreement(found), *(line for rows in found.values() for line in worst(rows, options.worst)))
 
 
 if __name__ == "__main__":

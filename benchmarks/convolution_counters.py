@@ -1,8 +1,8 @@
-"""Counters, registers and times of a tuned convolution on an RTX 2080 Ti, predicted and measured.
+"""Compare predicted and measured counters, registers and times of a tuned convolution on an RTX 2080 Ti.
 
-Others have measured 5,280 configurations of it (../shared/data, ``ktt-convolution-rtx-2080-ti.csv.xz``); of each so
-many, `gather` predicts what Nsight Compute counts, a line of JSON each, which takes some seconds. Without it, what is
-in benchmarks/gathered/ is judged:
+Others measured 5,280 configurations of it (../shared/data, ``ktt-convolution-rtx-2080-ti.csv.xz``). `gather` predicts
+the counters of Nsight Compute for every N-th configuration, and writes a line of JSON for each. A configuration takes
+some seconds. Without `gather`, the script evaluates the predictions in benchmarks/gathered/:
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/convolution_counters.py [gather FILE [--every N]]
 """
@@ -32,50 +32,50 @@ GATHERED = Path(__file__).parent / "gathered" / "convolution.jsonl.xz"
 EVERY = 17
 SECONDS, REGISTERS = "seconds", "launch__registers_per_thread"
 COLUMNS: Mapping[str, str] = {REGISTERS: "registers"}
-"""metric -> what the measurements call it, where that is another name"""
+"""metric -> its name in the measurements, if that is different"""
 FEW = 8
-"""configurations of the shortest predicted times, of which a user would measure all"""
+"""number of configurations with the shortest predicted times that a user would measure"""
 Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A configuration, with what is predicted of it."""
+class EvaluatedConfiguration:
+    """A measured configuration with its prediction."""
 
     row: Row
     predicted: Mapping[str, float]
 
     def counted(self, metric: str) -> float:
-        """Return what was measured of *metric*."""
+        """Return the measured value of *metric*."""
         return float(self.row[COLUMNS.get(metric, metric)])
 
 
 def measured() -> list[Row]:
-    """Return all configurations that were measured."""
+    """Return all measured configurations."""
     with lzma.open(MEASURED, "rt") as file:
         return list(csv.DictReader(file))
 
 
 def shape_of(row: Row) -> Shape:
     """Return the shape of the kernel in *row*."""
-    x, y, tile_x, tile_y = (int(row[f"{what}_SIZE_{axis}"]) for what in ("BLOCK", "TILE") for axis in "XY")
+    x, y, tile_x, tile_y = (int(row[f"{name}_SIZE_{axis}"]) for name in ("BLOCK", "TILE") for axis in "XY")
     return Shape((x, y), (tile_x, tile_y))
 
 
 def predicted(shape: Shape) -> dict[str, float]:
-    """Return what is predicted of the kernel of *shape*, with its time."""
+    """Return the predicted counters and run time of the kernel of *shape*."""
     kernel = convolution(shape)
     (launch,) = lpp.counters(kernel, device=DEVICE).launches
     return {**launch.values, SECONDS: seconds_of(launch)}
 
 
 def seconds_of(launch: LaunchCounters) -> float:
-    """Return the time that the counters of *launch* imply at the described clock."""
+    """Return the time that follows from the counters of *launch* at the published clock."""
     return cycles_of(launch.values) / lpp.load_device(DEVICE).needed("clock")
 
 
 def cycles_of(counters: Mapping[str, float | str]) -> float:
-    """Return the cycles that *counters* imply: instructions over the share of cycles that issue one."""
+    """Return the cycles that follow from *counters*: instructions divided by the share of cycles that issue one."""
     device = lpp.load_device(DEVICE)
     share = float(counters["smsp__issue_active.avg.pct_of_peak_sustained_active"]) / 100
     active = float(counters["smsp__cycles_active.avg.pct_of_peak_sustained_elapsed"]) / 100
@@ -84,7 +84,7 @@ def cycles_of(counters: Mapping[str, float | str]) -> float:
 
 
 def gather(path: Path, every: int) -> None:
-    """Write what is predicted of each so many configurations to *path*."""
+    """Write predictions for every N-th configuration to *path*; N is *every*."""
     known: dict[Shape, dict[str, float]] = {}
     with path.open("w") as file:
         for place, row in list(enumerate(measured()))[::every]:
@@ -95,14 +95,14 @@ def gather(path: Path, every: int) -> None:
             file.flush()
 
 
-def gathered() -> Iterator[Judged]:
-    """Yield the configurations of which predictions were gathered."""
+def gathered() -> Iterator[EvaluatedConfiguration]:
+    """Yield the configurations with gathered predictions."""
     rows = measured()
     with lzma.open(GATHERED, "rt") as file:
         for line in file:
             found: dict[str, Any] = json.loads(line)
             place: int = found["place"]
-            yield Judged(rows[place], found["predicted"])
+            yield EvaluatedConfiguration(rows[place], found["predicted"])
 
 
 # {{{ tables
@@ -117,45 +117,45 @@ def _errors(ratio: NDArray[np.float64]) -> list[str]:
     return [_share(float(np.median(error))), _share(float(np.quantile(error, 0.9))), f"{np.median(ratio):.3f}"]
 
 
-def of_counters(judged: Sequence[Judged]) -> Table:
-    """Return by how much the prediction of each metric is off, where it is not counted as zero."""
+def of_counters(evaluated: Sequence[EvaluatedConfiguration]) -> Table:
+    """Return the errors of each predicted metric, over the rows whose measured value is not zero."""
     shown = table("metric", "rows", "median error", "90th percentile", "median ratio", "zeros predicted as zero")
-    metrics = [name for name in judged[0].predicted if COLUMNS.get(name, name) in judged[0].row]
+    metrics = [name for name in evaluated[0].predicted if COLUMNS.get(name, name) in evaluated[0].row]
     for name in metrics:
-        pairs = np.array([(each.predicted[name], each.counted(name)) for each in judged])
-        there, zero = pairs[pairs[:, 1] != 0], pairs[pairs[:, 1] == 0]
-        told = _errors(there[:, 0] / there[:, 1]) if len(there) else [""] * 3
+        pairs = np.array([(each.predicted[name], each.counted(name)) for each in evaluated])
+        nonzero, zero = pairs[pairs[:, 1] != 0], pairs[pairs[:, 1] == 0]
+        cells = _errors(nonzero[:, 0] / nonzero[:, 1]) if len(nonzero) else [""] * 3
         zeros = f"{int((zero[:, 0] == 0).sum())} of {len(zero)}" if len(zero) else ""
-        shown.add_row(f"`{name}`", str(len(there)), *told, zeros)
+        shown.add_row(f"`{name}`", str(len(nonzero)), *cells, zeros)
     return shown
 
 
-def of_times(judged: Sequence[Judged]) -> Table:
-    """Return how near times are, as predicted at the clock of the description and at that of the measurements."""
+def of_times(evaluated: Sequence[EvaluatedConfiguration]) -> Table:
+    """Return the errors of the times that are predicted at the published clock and at the measured clock."""
     shown = table("clock", "median ln", "median abs(ln)", "Spearman", "regret", f"best of {FEW}")
-    told = np.array([each.predicted[SECONDS] for each in judged])
-    took = 1e-6 * np.array([float(each.row["microseconds"]) for each in judged])
-    clocks = np.array([clock_of(each.row) for each in judged])
-    stated = lpp.load_device(DEVICE).needed("clock")
-    shown.add_row(f"{stated / 1e6:.0f} MHz (published)", *_of_times(told, took))
+    predicted_times = np.array([each.predicted[SECONDS] for each in evaluated])
+    measured_times = 1e-6 * np.array([float(each.row["microseconds"]) for each in evaluated])
+    clocks = np.array([clock_of(each.row) for each in evaluated])
+    published = lpp.load_device(DEVICE).needed("clock")
+    shown.add_row(f"{published / 1e6:.0f} MHz (published)", *_of_times(predicted_times, measured_times))
     clock = float(np.median(clocks))
-    shown.add_row(f"{clock / 1e6:.0f} MHz (measured)", *_of_times(told * stated / clock, took))
+    shown.add_row(f"{clock / 1e6:.0f} MHz (measured)", *_of_times(predicted_times * published / clock, measured_times))
     return shown
 
 
 def clock_of(row: Row) -> float:
-    """Return the clock at which a configuration ran, in Hz, by its counters and its time."""
+    """Return the clock of a configuration's run in Hz, computed from its counters and its time."""
     return cycles_of(row) / (1e-6 * float(row["microseconds"]))
 
 
-def _of_times(told: NDArray[np.float64], took: NDArray[np.float64]) -> list[str]:
-    logs, order = np.log(told / took), np.argsort(told, kind="stable")
+def _of_times(predicted_times: NDArray[np.float64], measured_times: NDArray[np.float64]) -> list[str]:
+    logs, order = np.log(predicted_times / measured_times), np.argsort(predicted_times, kind="stable")
     figures = (
         float(np.median(logs)),
         float(np.median(np.abs(logs))),
-        spearman(told, took),
-        float(took[order[0]] / took.min()),
-        float(took[order[:FEW]].min() / took.min()),
+        spearman(predicted_times, measured_times),
+        float(measured_times[order[0]] / measured_times.min()),
+        float(measured_times[order[:FEW]].min() / measured_times.min()),
     )
     return [f"{each:.3f}" for each in figures]
 
@@ -164,7 +164,7 @@ def _of_times(told: NDArray[np.float64], took: NDArray[np.float64]) -> list[str]
 
 
 def main() -> None:
-    """Gather predictions, or judge those that were gathered."""
+    """Gather predictions, or evaluate gathered predictions."""
     tables = {"counters": of_counters, "times": of_times}
     gather_or_show(main.__doc__, EVERY, gather, lambda: [*gathered()], tables)
 

@@ -1,10 +1,10 @@
-"""Launches each test kernel and each variant of the ranking sets once on the first GPU, for a profiler to count.
+"""Launch each test kernel and each variant of the ranking sets once on the first GPU, for a profiler.
 
     ncu --csv --page raw --clock-control none --profile-from-start off --log-file counters.csv \
         --metrics dram__sectors_read.sum,... python3 benchmarks/counted_kernels.py [launched.jsonl]
 
-Profilers are switched on for these launches alone. A line of JSON for each kernel tells its class, label and sizes,
-what was launched, in the order of the profiler's rows, and the registers and bytes of private memory of each function.
+The script enables profiling only for these launches. It writes a line of JSON for each kernel: its class, label and
+sizes, the launches in the order of the profiler's rows, and the registers and bytes of private memory of each function.
 """
 
 import ctypes
@@ -24,12 +24,12 @@ from loopyperf.measurement.environment import Configuration
 
 
 def launch_once(cupy: Any, member: Member, configuration: Configuration) -> Mapping[str, Any]:
-    """Launch all of *member* where a profiler counts it; return what was launched."""
+    """Launch *member* with profiling enabled; return a record of its launches."""
     program = CudaProgram(configuration.build())
     module = cupy.RawModule(code=program.source, options=program.options)
     arguments = configuration.arguments(np.random.default_rng(0), member.sizes)
-    there = {name: cupy.asarray(each) if isinstance(each, np.ndarray) else each for name, each in arguments.items()}
-    launches = program.launches(there, lambda nbytes: cupy.zeros(nbytes, np.uint8))
+    on_device = {name: cupy.asarray(each) if isinstance(each, np.ndarray) else each for name, each in arguments.items()}
+    launches = program.launches(on_device, lambda nbytes: cupy.zeros(nbytes, np.uint8))
     functions = {each.function: module.get_function(each.function) for each in launches}
     cupy.cuda.runtime.deviceSynchronize()
     driver = ctypes.CDLL("libcuda.so.1")
@@ -48,7 +48,7 @@ def launch_once(cupy: Any, member: Member, configuration: Configuration) -> Mapp
 
 
 def launch_all(file: TextIO) -> None:
-    """Launch all kernels one after the other, and write of each to *file*; those that fail are named."""
+    """Launch all kernels in order, write the record of each to *file*, and print those that fail."""
     cupy = import_module("cupy")
     for member, configuration in own_members():
         try:
@@ -59,7 +59,7 @@ def launch_all(file: TextIO) -> None:
 
 
 def main() -> None:
-    """Launch all kernels, and say what was launched."""
+    """Launch all kernels, and write the records to a file or to standard output."""
     if len(sys.argv) == 1:
         launch_all(sys.stdout)
         return

@@ -1,13 +1,13 @@
 """Download the published measurements that slow tests and the tables of docs/accuracy use.
 
 Files come from public GitHub repositories at fixed commits. Each is compared with its SHA-256, then all files of a data
-set are converted into the one that the scripts read. The data stay under the licences of their repositories.
+set are converted into the file that the scripts read. The data keep the licenses of their repositories.
 
     .venv/bin/python benchmarks/download_data.py FOLDER [--only NAME]
     LOOPYPERF_SHARED_DATA=FOLDER make test-slow
 
-``titan-v.pkl.xz`` is not covered: its kernels are made by feinsum's transformations. Only the archive of parameters and
-times from which feinsum makes them is downloaded.
+``titan-v.pkl.xz`` is not covered, because feinsum's transformations create its kernels. The script only downloads the
+archive of parameters and times from which feinsum creates them.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from loopyperf.files import write_whole
 
 HOST = "https://raw.githubusercontent.com"
 TIMEOUT = 60
-"""seconds without an answer after which a download fails"""
+"""seconds without a response after which a download fails"""
 STREAM_KERNELS = ("init", "read", "scale", "triad", "3pt", "5pt")
 ARCHITECTURES = {"TITANRTX": "Turing", "TITANV": "Volta"}
 LATENCY = re.compile(r"PTX: (?P<ptx>.*)\nSASS: (?P<sass>.*)\n--> number of cycles = (?P<cycles>\d+)")
 
 
 class DownloadError(Exception):
-    """A file cannot be downloaded, or is not the expected one."""
+    """A file cannot be downloaded, or has an unexpected checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Source:
 
     folder: str
     """owner/repository/commit/path, as in a URL"""
-    licence: str
+    license_name: str
     checksums: str
     """lines of a SHA-256 and the files in *folder* that have it"""
 
@@ -73,11 +73,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A file of the data folder, and how it is made."""
+    """A file of the data folder, its sources and its conversion."""
 
     file: str
     convert: Callable[[Mapping[str, bytes]], bytes]
-    """takes contents by ``owner/repository@commit/name``"""
+    """takes a mapping from ``owner/repository@commit/name`` to the content"""
     sources: Sequence[Source]
     remark: str = ""
 
@@ -91,11 +91,11 @@ class DataSet:
         return self.convert(contents)
 
 
-def checked(content: bytes, checksum: str, what: str) -> bytes:
-    """Return *content*. Raises :class:`DownloadError` where it has another SHA-256."""
+def checked(content: bytes, checksum: str, name: str) -> bytes:
+    """Return *content*. Raises :class:`DownloadError` if it has another SHA-256."""
     found = hashlib.sha256(content).hexdigest()
     if found != checksum:
-        raise DownloadError(f"{what} has SHA-256 {found[:12]}…, expected {checksum[:12]}…; file refused")
+        raise DownloadError(f"{name} has SHA-256 {found[:12]}…, expected {checksum[:12]}…; file refused")
     return content
 
 
@@ -115,8 +115,8 @@ def stream_table(contents: Mapping[str, bytes]) -> bytes:
         source = f"{repository.split('/')[0].removesuffix('-HPC')}@{commit}"
         for line in content.decode().splitlines()[1:]:
             launch, _, bandwidths = line.partition("|")
-            # Older files have no column for groups on a core: there were two, but their threads are those of one. Some
-            # of their headers call the stencils 1pt and 3pt; they are the same.
+            # Older files have no column for groups per core. A core had two, but the threads column counts only one.
+            # The headers of some of these files call the stencils 1pt and 3pt; the kernels are the same.
             size, threads, *groups = launch.replace("%", " ").split()[:-1]
             cores = int(threads) / int(size) / int(*groups or (1,))
             measured = bandwidths.removeprefix("  GB/s:").split()
@@ -151,7 +151,7 @@ def configuration(result: Mapping[str, Any]) -> dict[str, object]:
         **{each["Name"]: each["Value"] for each in result["Configuration"]},
         "microseconds": shortened(run["Duration"]),
         "registers": compiled["RegistersCount"],
-        "shared_bytes": compiled["LocalMemorySize"],  # OpenCL's words: local is shared, private is the stack
+        "shared_bytes": compiled["LocalMemorySize"],  # OpenCL's terms: local memory is shared
         "stack_bytes": compiled["PrivateMemorySize"],
         "grid_x": grid["X"],
         "grid_y": grid["Y"],
@@ -167,7 +167,7 @@ def shortened(value: float) -> float:
 
 
 def unchanged(contents: Mapping[str, bytes]) -> bytes:
-    """Return the only content."""
+    """Return the content of the only file, unchanged."""
     (content,) = contents.values()
     return content
 
@@ -267,32 +267,32 @@ HUB = Source(
     CONVOLUTION_FILE,
 )
 FEINSUM = Source("kaushikcfd/feinsum/1b417bec4ebd4b25f2f6f81efd77531c4bf839fc/src/feinsum/data", "MIT", EINSUM_FILE)
-NOT_MADE = "titan-v.pkl.xz is not made: its kernels have to be built from this archive with feinsum"
+NOT_CREATED = "titan-v.pkl.xz is not created: its kernels must be built from this archive with feinsum"
 DATA = {
     "gpu-stream": DataSet("gpu-stream.csv", stream_table, [RRZE, TE42KYFO]),
     "isa-latencies": DataSet("isa-latencies.csv", latency_table, [PEARL]),
     "convolution": DataSet("ktt-convolution-rtx-2080-ti.csv.xz", convolution_table, [HUB]),
-    "titan-v": DataSet("transform_archive_v6.sqlite", unchanged, [FEINSUM], NOT_MADE),
+    "titan-v": DataSet("transform_archive_v6.sqlite", unchanged, [FEINSUM], NOT_CREATED),
 }
 
 
 def main() -> None:
-    """Download published measurements into a folder, which LOOPYPERF_SHARED_DATA then names."""
+    """Download published measurements into a folder, to which LOOPYPERF_SHARED_DATA can then be set."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="made if it does not exist")
-    parser.add_argument("--only", action="append", choices=DATA, help="a data set; may be repeated; all without it")
-    given = parser.parse_args()
-    for name in given.only or DATA:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="created if it does not exist")
+    parser.add_argument("--only", action="append", choices=DATA, help="a data set, may be repeated; by default all")
+    options = parser.parse_args()
+    for name in options.only or DATA:
         data = DATA[name]
         try:
-            write_whole(given.folder / data.file, data.download(), makes_folders=True)
+            write_whole(options.folder / data.file, data.download(), makes_folders=True)
         except (DownloadError, OSError) as error:
             parser.exit(1, f"{parser.prog}: {error}\n")
-        sources = ", ".join(f"{source} ({source.licence})" for source in data.sources)
-        print(f"wrote {given.folder / data.file} from {sources}")
+        sources = ", ".join(f"{source} ({source.license_name})" for source in data.sources)
+        print(f"wrote {options.folder / data.file} from {sources}")
         if data.remark:
             print(data.remark)
-    print(f"export LOOPYPERF_SHARED_DATA={given.folder.resolve()}")
+    print(f"export LOOPYPERF_SHARED_DATA={options.folder.resolve()}")
 
 
 if __name__ == "__main__":

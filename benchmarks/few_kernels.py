@@ -1,8 +1,9 @@
-"""How near fits of pipelines to a few measured kernels come, on kernels of other classes.
+"""Evaluate fits of pipelines to a few measured kernels, on kernels of other classes.
 
-The kernels are chosen at random, and a third of the classes is held out: each choice is of other kernels and other
-classes. Weights are drawn to the device's description, or to the fit of all that is measured of the other device, as
-:func:`loopyperf.fit` does. Nothing measured is the overlap of pipelines as the prior says that they are.
+A third of the classes is held out, and the kernels for a fit are selected at random from the others; each selection
+draws new kernels and new held-out classes. Weights are regularized toward the device parameters, or toward the fit to
+all kernels of the other device, as in :func:`loopyperf.fit`. With 0 kernels, the prediction is the overlap of pipelines
+with the weights of the prior.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/few_kernels.py
 """
@@ -25,50 +26,50 @@ from loopyperf.models.model_interface import Fitted
 from loopyperf.models.workload import LAUNCHES
 
 NUMBERS = (0, 1, 3, 10, 30, 100)
-"""of kernels that fits are made of"""
-CHOICES = 32
-"""of so many kernels and of the classes that are held out, at random"""
+"""numbers of kernels in a fit"""
+SELECTIONS = 32
+"""number of random selections of kernels and of held-out classes"""
 SLOWER = 1.5
-"""times as long as it takes: a device of the same description that is slower as a whole"""
+"""factor on all measured times, to emulate a device that is slower than its parameters"""
 H200 = "fits/nvidia-h200/raw/calibration.jsonl.xz"
-OF_NOBODY = Provenance(model="overlap", device="any", slug="any", counting="executed")
-DESCRIBED = Fit(**asdict(OF_NOBODY), basis="pipelines", weights={LAUNCHES: LAUNCH}, sharpness=SHARPNESS)
-"""the fit to nothing: all pipelines take what is described"""
+ANY_DEVICE = Provenance(model="overlap", device="any", slug="any", counting="executed")
+DEVICE_PARAMETERS = Fit(**asdict(ANY_DEVICE), basis="pipelines", weights={LAUNCHES: LAUNCH}, sharpness=SHARPNESS)
+"""the prior without measurements: all pipeline times are those of the device parameters"""
 
 
 def errors(rows: Sequence[Observation], number: int, prior: Fitted) -> list[float]:
-    """Return the median errors on a third of the classes, of fits to *number* kernels of others, of each choice."""
+    """Return the median error on the held-out classes for each selection of *number* kernels from the other classes."""
     classes = sorted({row.kernel_class for row in rows})
     found: list[float] = []
-    for choice in range(CHOICES):
-        rng = np.random.default_rng(choice)
+    for selection in range(SELECTIONS):
+        rng = np.random.default_rng(selection)
         held_out = set(rng.permutation(classes)[: len(classes) // 3].tolist())
         others = [row for row in rows if row.kernel_class not in held_out]
-        asked = [row for row in rows if row.kernel_class in held_out]
-        told = [others[place] for place in rng.permutation(len(others))[:number]]
-        fit = solve_overlap(pose_problem(told, "pipelines"), prior) if told else prior
-        predicted = sensitivity(fit, [row.pipelines for row in asked]).seconds
-        found.append(median_log_error(predicted, np.array([row.seconds for row in asked])))
+        predicted_rows = [row for row in rows if row.kernel_class in held_out]
+        fitted_rows = [others[place] for place in rng.permutation(len(others))[:number]]
+        fit = solve_overlap(pose_problem(fitted_rows, "pipelines"), prior) if fitted_rows else prior
+        predicted = sensitivity(fit, [row.pipelines for row in predicted_rows]).seconds
+        found.append(median_log_error(predicted, np.array([row.seconds for row in predicted_rows])))
     return found
 
 
 def main() -> None:
-    """Print how near the fits come."""
+    """Print the errors of the fits."""
     titan_v = observed(measured_kernels(), gathered([GATHERED]))
     h200 = lpp.load_observations(H200)
     of_titan_v, of_h200 = (solve_overlap(pose_problem(rows, "pipelines")) for rows in (titan_v, h200))
     slower = [replace(row, seconds=SLOWER * row.seconds) for row in titan_v]
     columns: dict[str, tuple[list[Observation], Fitted]] = {
-        "TITAN V": (titan_v, DESCRIBED),
+        "TITAN V": (titan_v, DEVICE_PARAMETERS),
         "TITAN V, H200 fit as prior": (titan_v, of_h200),
-        f"TITAN V, times × {SLOWER:g}": (slower, DESCRIBED),
-        "H200": (h200, DESCRIBED),
+        f"TITAN V, times × {SLOWER:g}": (slower, DEVICE_PARAMETERS),
+        "H200": (h200, DEVICE_PARAMETERS),
         "H200, TITAN V fit as prior": (h200, of_titan_v),
     }
     found = table("measured kernels", *columns)
     for number in NUMBERS:
-        of_each = [errors(rows, number, prior) for rows, prior in columns.values()]
-        found.add_row(str(number), *(f"{np.median(each):.2f} ({np.quantile(each, 0.9):.2f})" for each in of_each))
+        medians = [errors(rows, number, prior) for rows, prior in columns.values()]
+        found.add_row(str(number), *(f"{np.median(each):.2f} ({np.quantile(each, 0.9):.2f})" for each in medians))
     show(found)
 
 

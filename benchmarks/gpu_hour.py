@@ -1,19 +1,20 @@
-"""What a device owes the project, most valuable first, in a given time: raw samples into one folder, resumable.
+"""Measure a device for a given time, the most valuable kernels first, and save the raw samples in one folder.
 
-1. ``calibration.jsonl``: the measurement kernels, which fits are made from
-2. ``test-kernels.jsonl``: the kernels that no fit sees, Rodinia's and the optimization steps among them
+1. ``calibration.jsonl``: the measurement kernels, which fits use
+2. ``test-kernels.jsonl``: the kernels that no fit uses, including Rodinia and the optimization steps
 3. ``microbenchmarks.jsonl``: latencies and throughputs of instructions and memories
-4. ``occupancy-BYTES.jsonl``: the test kernels and Rodinia's with so many bytes of local memory more in each group
+4. ``occupancy-BYTES.jsonl``: the test kernels and Rodinia with BYTES of additional local memory per group
 5. ``ranking.jsonl``: many transformed variants of a few computations (``ranking_sets``)
 
-Each has a share of the time; what one leaves over goes to the next, and in the end to those that had too little. What
-the time does not suffice for is measured by the next run with the same folder. Each is measured in processes of its
-own. Kernels that fail are left out and named, and so are those that ended their process twice (``begun.py``). Fits and
-descriptions are made from the archives afterwards, without the device: ``loopyperf fit``.
+Each of these steps gets a share of the time. Time that a step does not need goes to the next one, and finally to the
+steps that had too little. Another run with the same folder measures what is still missing. Each step runs in its own
+processes. Kernels that fail are skipped and listed, as well as those that ended their process twice (``begun.py``).
+Afterwards, ``loopyperf fit`` and ``loopyperf microbenchmark --from-archive`` compute fits and device files from the
+archives, without the device.
 
     .venv/bin/python benchmarks/gpu_hour.py FOLDER [--backend cuda] [--seconds 540]
 
-The exit status is 0 unless a step could not go on, for another reason than the time, or there is nothing to measure on.
+The exit status is 0, or 1 if a step failed for another reason than the time limit, or 2 if nothing can be measured.
 """
 
 import argparse
@@ -26,8 +27,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from parts import RANKING_SETS
-from parts.begun import Begun, Times, without
-from parts.own_process import Ended, Tell, in_own_process
+from parts.begun import Starts, UnfinishedConfigurations, without
+from parts.own_process import Outcome, Send, run_in_process
 
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
@@ -42,76 +43,76 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.validate import PATIENT, with_empty_kernel
 
 SWEPT = ("test_kernels", "test_kernels/rodinia")
-"""folders of the kernels that are measured at several occupancies"""
+"""folders of the kernels to measure at several occupancies"""
 OCCUPANCY = (8192, 32768, 16384, 4096, 24576, 12288)
-"""bytes of local memory that a group takes beside its own; 48 KiB are the most that every NVIDIA GPU gives a group. The
-first few are far apart, should the time not suffice for all"""
+"""additional bytes of local memory per group; every NVIDIA GPU supports up to 48 KiB per group. The first values are
+far apart, in case there is not enough time for all"""
 FEW_RUNS = Protocol(runs=12, dropped=2, fewest=4, longest_run=0.2)
-SILENCE = 60.0
-"""seconds that a configuration may take; then its process is ended"""
+TIMEOUT = 60.0
+"""time limit of a configuration in seconds, after which its process is killed"""
 GRACE = 20.0
-"""seconds that a step may go on beyond its end, to finish a configuration"""
+"""seconds by which a step may exceed its deadline to finish a configuration"""
 
 
 class TimeIsUpError(Exception):
-    """The time that was given is over."""
+    """The time limit has been reached."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One archive."""
+    """The kernels of one archive, with protocol and share of the time."""
 
     name: str
     share: float
-    """of the time, relative to the other steps"""
+    """share of the time, relative to the other steps"""
     files: tuple[KernelFile, ...]
     protocol: Protocol
     local_memory: int = 0
 
 
 @dataclass
-class Account:
-    """What a step got, and how far it came."""
+class StepState:
+    """The time limit, progress and failures of a step."""
 
     step: Step
-    given: float
-    """seconds"""
-    took: float = 0.0
-    """seconds"""
+    limit: float
+    """time limit in seconds"""
+    elapsed: float = 0.0
+    """elapsed seconds"""
     progress: Progress | None = None
-    """the latest, None before the first"""
+    """latest progress, None before the first configuration"""
     failed: list[str] = field(default_factory=list)
-    problem: str | None = "there was no time for it"
-    """why it is not finished"""
+    problem: str | None = "not started, out of time"
+    """why the step is not complete; None if it is"""
     is_broken: bool = False
-    """whether that is another reason than the time"""
+    """whether :attr:`problem` is another reason than the time limit"""
 
 
 @dataclass(frozen=True)
-class Hour:
-    """What was asked for."""
+class Run:
+    """Output folder, backend and device of a run."""
 
     folder: Path
     backend: str
     device: str | None
 
     def archive(self, step: Step) -> Path:
-        """Return where the samples of *step* go."""
+        """Return the path of the archive of *step*."""
         return self.folder / f"{step.name}.jsonl"
 
-    def say(self, text: str) -> None:
-        """Print *text*, and keep it."""
+    def print_and_log(self, text: str) -> None:
+        """Print *text* and append it to the log."""
         print(text, flush=True)
         self.log(text)
 
     def log(self, text: str) -> None:
-        """Keep *text*."""
+        """Append *text* to the log."""
         with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
             log.write(f"{text}\n")
 
 
 def steps() -> Iterator[Step]:
-    """Yield what is measured, in this order."""
+    """Yield the steps in the order in which they are measured."""
     tests = (*SWEPT, "test_kernels/optimization_steps")
     swept = with_empty_kernel(tuple(file for each in SWEPT for file in loaded(each)))
     yield Step("calibration", 40, loaded("measurement_kernels"), Protocol())
@@ -128,7 +129,7 @@ def loaded(folder: str) -> tuple[KernelFile, ...]:
 
 
 def opened(backend: str, device: str | None, local_memory: int = 0) -> Backend:
-    """Return the backend, whose groups take *local_memory* bytes beside their own."""
+    """Return the backend. Groups allocate *local_memory* additional bytes of local memory."""
     named = {} if device is None else {"device": device}
     return open_backend(backend, **named, **({"dynamic_local_memory": local_memory} if local_memory else {}))
 
@@ -136,70 +137,80 @@ def opened(backend: str, device: str | None, local_memory: int = 0) -> Backend:
 # {{{ one step
 
 
-def go_on(account: Account, hour: Hour, end: float) -> None:
-    """Measure a step until it is done, or until *end*, in as many processes as that takes."""
-    start, archive = time.monotonic(), hour.archive(account.step)
+def continue_step(state: StepState, run: Run, end: float) -> None:
+    """Measure a step until it is complete or until *end*, and start a new process if one ends early."""
+    start, archive = time.monotonic(), run.archive(state.step)
 
-    def hear(told: Progress | str) -> None:
-        if isinstance(told, Progress):
-            account.progress = told
+    def receive(message: Progress | str) -> None:
+        if isinstance(message, Progress):
+            state.progress = message
         else:
-            account.failed.append(told)
+            state.failed.append(message)
 
     while True:
-        before, account.progress = Begun(archive).times, None
-        account.failed.clear()
-        ended = in_own_process(lambda tell: measured(account.step, hour, end, tell), hear, SILENCE, end + GRACE)
-        if ended.trace:
-            hour.log(ended.trace)
-        if ended.is_late:  # the time was up, which is no fault of the configuration
-            Begun(archive).note(before)
-        if not is_to_blame(account.progress, before, Begun(archive).times) or time.monotonic() > end:
+        before, state.progress = UnfinishedConfigurations(archive).starts, None
+        state.failed.clear()
+        outcome = run_in_process(lambda send: measured(state.step, run, end, send), receive, TIMEOUT, end + GRACE)
+        if outcome.trace:
+            run.log(outcome.trace)
+        if outcome.is_late:  # killed at the deadline: do not count it as a failure of the configuration
+            UnfinishedConfigurations(archive).replace_all(before)
+        if (
+            not ended_in_configuration(state.progress, before, UnfinishedConfigurations(archive).starts)
+            or time.monotonic() > end
+        ):
             break
-        hour.say(f"{account.step.name}: {ended.problem}; begun again")
-    account.took += time.monotonic() - start
-    conclude(account, ended)
+        run.print_and_log(f"{state.step.name}: {outcome.problem}; restarting")
+    state.elapsed += time.monotonic() - start
+    record_outcome(state, outcome)
 
 
-def is_to_blame(latest: Progress | None, before: Times, after: Times) -> bool:
-    """Return whether the *latest* configuration was noted to begin, and nothing was noted since."""
+def ended_in_configuration(latest: Progress | None, before: Starts, after: Starts) -> bool:
+    """Return whether the process ended in the *latest* configuration: it was started and has not finished since."""
     key = latest and (latest.kernel_class, latest.label)
     return key is not None and after.get(key, 0) > before.get(key, 0)
 
 
-def measured(step: Step, hour: Hour, end: float, tell: Tell) -> bool:
-    """Measure *step* until *end*, and tell how far it is; return whether it is finished."""
-    begun = Begun(hour.archive(step))
+def measured(step: Step, run: Run, end: float, send: Send) -> bool:
+    """Measure *step* until *end*, and send progress and failures; return whether the step is complete."""
+    unfinished = UnfinishedConfigurations(run.archive(step))
 
-    def checked(progress: Progress) -> None:
-        begun.finish()
-        tell(progress)
+    def on_progress(progress: Progress) -> None:
+        unfinished.finish()
+        send(progress)
         if time_is_up(end):
             raise TimeIsUpError
-        begun.begin(progress.kernel_class, progress.label)
+        unfinished.begin(progress.kernel_class, progress.label)
 
-    def noted(kernel_class: str, configuration: Configuration, error: MeasurementError) -> None:
-        tell(f"{kernel_class}, {configuration.label}: {error}")
+    def on_failure(kernel_class: str, configuration: Configuration, error: MeasurementError) -> None:
+        send(f"{kernel_class}, {configuration.label}: {error}")
 
-    machine = opened(hour.backend, hour.device, step.local_memory)
+    device_backend = opened(run.backend, run.device, step.local_memory)
     try:
-        measure(machine, without(step.files, begun.skipped), hour.archive(step), step.protocol, checked, noted)
+        measure(
+            device_backend,
+            without(step.files, unfinished.skipped),
+            run.archive(step),
+            step.protocol,
+            on_progress,
+            on_failure,
+        )
     except TimeIsUpError:
         return False
-    begun.finish()
+    unfinished.finish()
     return True
 
 
 def time_is_up(end: float) -> bool:
-    """Return whether it is later than *end*."""
+    """Return whether *end* has passed."""
     return time.monotonic() > end
 
 
-def conclude(account: Account, ended: Ended) -> None:
-    """Enter in *account* how its latest process *ended*."""
-    cut_off = ended.is_late or (ended.problem is None and not ended.result)
-    account.problem = "the time was up" if cut_off else ended.problem
-    account.is_broken = ended.problem is not None and not cut_off
+def record_outcome(state: StepState, outcome: Outcome) -> None:
+    """Record in *state* the *outcome* of its latest process."""
+    cut_off = outcome.is_late or (outcome.problem is None and not outcome.result)
+    state.problem = "out of time" if cut_off else outcome.problem
+    state.is_broken = outcome.problem is not None and not cut_off
 
 
 # }}}
@@ -208,58 +219,63 @@ def conclude(account: Account, ended: Ended) -> None:
 # {{{ all steps
 
 
-def ends(chosen: Sequence[Step], begin: float, seconds: float) -> list[float]:
-    """Return until when each of *chosen* may go on: by then all shares up to its own are over."""
-    shares = list(accumulate(step.share for step in chosen))
+def ends(selected: Sequence[Step], begin: float, seconds: float) -> list[float]:
+    """Return the deadline of each of *selected*, at which all shares up to and including its own have elapsed."""
+    shares = list(accumulate(step.share for step in selected))
     return [begin + seconds * share / shares[-1] for share in shares]
 
 
-def measure_all(chosen: Sequence[Step], hour: Hour, seconds: float) -> list[Account]:
-    """Measure the *chosen* steps, each in its share of the time, and then those again that had too little."""
+def measure_all(selected: Sequence[Step], run: Run, seconds: float) -> list[StepState]:
+    """Measure the *selected* steps, each in its share of the time, and then continue those that had too little time."""
     begin = time.monotonic()
-    whole = sum(step.share for step in chosen)
-    accounts = [Account(step, seconds * step.share / whole) for step in chosen]
-    for account, end in zip(accounts, ends(chosen, begin, seconds), strict=True):
+    whole = sum(step.share for step in selected)
+    states = [StepState(step, seconds * step.share / whole) for step in selected]
+    for state, end in zip(states, ends(selected, begin, seconds), strict=True):
         if time.monotonic() < end:
-            go_on(account, hour, end)
-    for account in accounts:
-        if account.problem and not account.is_broken and time.monotonic() < begin + seconds:
-            go_on(account, hour, begin + seconds)
-    return accounts
+            continue_step(state, run, end)
+    for state in states:
+        if state.problem and not state.is_broken and time.monotonic() < begin + seconds:
+            continue_step(state, run, begin + seconds)
+    return states
 
 
-def report(accounts: Sequence[Account], hour: Hour) -> None:
-    """Say what each step got, what there is, what was left out, and what is left to do."""
-    for account in accounts:
-        archive = hour.archive(account.step)
-        hour.say(
-            f"{account.step.name}: {account.took:.0f} of {account.given:.0f} s; {standing(archive)}{left(account)}"
+def report(states: Sequence[StepState], run: Run) -> None:
+    """Print the time, measurements, failures, skipped kernels and remaining work of each step."""
+    for state in states:
+        archive = run.archive(state.step)
+        run.print_and_log(
+            f"{state.step.name}: {state.elapsed:.0f} of {state.limit:.0f} s; "
+            f"{measurement_count(archive)}{remaining_work(state)}"
         )
-        for each in account.failed:
-            hour.say(f"  failed: {each}")
-        for kernel_class, label in sorted(Begun(archive).skipped):
-            hour.say(f"  left out, since it was begun twice and never finished: {kernel_class}, {label}")
+        for each in state.failed:
+            run.print_and_log(f"  failed: {each}")
+        for kernel_class, label in sorted(UnfinishedConfigurations(archive).skipped):
+            run.print_and_log(f"  skipped, started twice without finishing: {kernel_class}, {label}")
 
 
-def standing(archive: Path) -> str:
-    """Return how much *archive* holds."""
+def measurement_count(archive: Path) -> str:
+    """Return the number of measurements in *archive*, as text."""
     try:
         return f"{len(read_archive(archive).standing) if archive.exists() else 0} measurements"
     except ArchiveError as error:
         return str(error)
 
 
-def left(account: Account) -> str:
-    """Return what is left to do, and why."""
-    if account.problem is None:
-        return ", all there are"
-    seen = account.progress
-    rest = "whatever is not there" if seen is None else f"{seen.total - seen.done} of {seen.total} configurations"
-    return f"; left to do: {rest} ({account.problem})"
+def remaining_work(state: StepState) -> str:
+    """Return the remaining work of a step and the reason, as text."""
+    if state.problem is None:
+        return ", complete"
+    progress = state.progress
+    rest = (
+        "all that are missing"
+        if progress is None
+        else f"{progress.total - progress.done} of {progress.total} configurations"
+    )
+    return f"; remaining: {rest} ({state.problem})"
 
 
 def compress(folder: Path) -> None:
-    """Leave a compressed copy beside each archive in *folder*."""
+    """Write a compressed copy of each archive in *folder*."""
     for archive in sorted(folder.glob("*.jsonl")):
         archive.with_suffix(".jsonl.xz").write_bytes(lzma.compress(archive.read_bytes()))
 
@@ -268,44 +284,44 @@ def compress(folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and say what there is and what is missing."""
+    """Measure a device, and print what is complete and what is missing."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="where the archives go; those that are there are continued")
-    parser.add_argument("--backend", default="cuda")
-    parser.add_argument("--device", help="part of its name")
-    parser.add_argument("--seconds", type=float, default=540, help="for everything together")
-    parser.add_argument("--only", action="append", help="of the steps, one; all unless named")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("folder", type=Path, help="folder of the archives; existing ones are continued")
+    parser.add_argument("--backend", default="cuda", help="cuda or opencl")
+    parser.add_argument("--device", help="part of the device's name")
+    parser.add_argument("--seconds", type=float, default=540, help="time limit for all steps")
+    parser.add_argument("--only", action="append", help="a step, may be repeated; by default all steps")
+    options = parser.parse_args(arguments)
     every = {step.name: step for step in steps()}
-    if unknown := set(asked.only or ()) - every.keys():
-        return refuse(f"no step is called {', '.join(sorted(unknown))}; there are {', '.join(every)}")
-    hour = Hour(asked.folder, asked.backend, asked.device)
+    if unknown := set(options.only or ()) - every.keys():
+        return fail(f"unknown step {', '.join(map(repr, sorted(unknown)))}; choose from {', '.join(every)}")
+    run = Run(options.folder, options.backend, options.device)
     try:
-        hour.folder.mkdir(parents=True, exist_ok=True)
+        run.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return refuse(f"there can be no folder {hour.folder}: {error.strerror}")
-    found = in_own_process(lambda _: device_name(hour), lambda _: None, SILENCE, time.monotonic() + SILENCE)
+        return fail(f"cannot create folder {run.folder}: {error.strerror}")
+    found = run_in_process(lambda _: device_name(run), lambda _: None, TIMEOUT, time.monotonic() + TIMEOUT)
     if found.problem is not None:
-        return refuse(found.problem)
-    hour.say(f"measuring on {found.result} through {hour.backend} for {asked.seconds:g} s")
+        return fail(found.problem)
+    run.print_and_log(f"measuring {found.result} with backend {run.backend} for {options.seconds:g} s")
     try:
-        accounts = measure_all([every[name] for name in asked.only or every], hour, asked.seconds)
+        states = measure_all([every[name] for name in options.only or every], run, options.seconds)
     finally:
-        compress(hour.folder)
-    report(accounts, hour)
-    for broken in (account for account in accounts if account.is_broken):
-        refuse(f"{broken.step.name}: {broken.problem}")
-    return int(any(account.is_broken for account in accounts))
+        compress(run.folder)
+    report(states, run)
+    for broken in (state for state in states if state.is_broken):
+        fail(f"{broken.step.name}: {broken.problem}")
+    return int(any(state.is_broken for state in states))
 
 
-def device_name(hour: Hour) -> str:
-    """Return the name of the device, which is opened for that."""
-    return opened(hour.backend, hour.device).environment.device
+def device_name(run: Run) -> str:
+    """Open the device and return its name."""
+    return opened(run.backend, run.device).environment.device
 
 
-def refuse(why: str) -> int:
-    """Print *why* on one line of standard error, and return an exit status."""
-    print(f"gpu_hour.py: {why}", file=sys.stderr, flush=True)
+def fail(message: str) -> int:
+    """Print *message* as one line to standard error, and return exit status 2."""
+    print(f"gpu_hour.py: {message}", file=sys.stderr, flush=True)
     return 2
 
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Everything that a GPU owes the project, in under ten minutes: raw samples, compressed, in one folder.
-# Run in the repository's root, with loopyperf and CuPy importable:
+# Measure a GPU in under ten minutes and save the raw samples, compressed, in one folder.
+# Run it from the root of the repository; loopyperf and CuPy must be importable:
 #   sh benchmarks/gpu_hour.sh FOLDER [seconds] [backend] [options of gpu_hour.py]
 set -eu
-folder=${1:?give the folder that the archives go into}
+folder=${1:?missing FOLDER for the archives}
 seconds=${2:-540}
 backend=${3:-cuda}
 python=${PYTHON:-python3}

@@ -1,10 +1,11 @@
-"""Bandwidth against occupancy on six GPUs, predicted by the pipeline model from the catalog alone, beside measurements.
+"""Compare predicted and measured bandwidths of streaming kernels over the occupancy on six GPUs.
 
-The data are those of RRZE-HPC/gpu-benches and te42kyfo/gpu-benches, ``gpu-stream.csv``: six kernels that access arrays
-of doubles, one element for each work-item, in groups of 32 to 1024 of which 1 or 2 reside on a core. Errors are the
-mean absolute percentage error over occupancies, and the same after the best linear fit of the differences is taken away
-(Lemeire, section 6.3). How long it takes to begin a group is known from the ``init`` kernel at its lowest occupancy
-(docs/devices.md), so that errors of ``init`` are no test of the model, and not in the means.
+Device models predict the bandwidths from the device parameters of the catalog alone. The measurements are those of
+RRZE-HPC/gpu-benches and te42kyfo/gpu-benches, ``gpu-stream.csv``: six kernels that access arrays of doubles, one
+element per work-item, in groups of 32 to 1024 work-items, with 1 or 2 groups resident on a core. The errors are the
+mean absolute percentage error over occupancies (MAPE), and the same after subtracting the best linear fit of the
+differences (MAPE shape; Lemeire, section 6.3). The time to start a group was derived from the ``init`` kernel at its
+lowest occupancy (docs/devices.md). Therefore ``init`` does not test the model, and the means exclude its errors.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/gpu_stream.py [--every N] [--picture FILE] \
         [DEVICE ...]
@@ -31,7 +32,7 @@ from loopyperf.calibration.accuracy import mape, mape_shape
 from loopyperf.errors import MissingNumberError
 from loopyperf.explain.plots import plot_over_occupancy
 from loopyperf.memory.kernel_profile import KernelProfile
-from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.stages.stages import staged
 
 DEVICES = {
@@ -43,7 +44,7 @@ DEVICES = {
     "rx6900xt": "amd-rx-6900-xt",
 }
 Key = tuple[str, str, str]
-"""who measured, the device, the kernel"""
+"""source of the measurements, device, kernel"""
 ELEMENTS = 2**27
 STATEMENTS = {
     "init": "a[i] = 0.23",
@@ -54,12 +55,12 @@ STATEMENTS = {
     "5pt": "a[i] = 0.25*b[i] + 0.25*b[i+1] - 1.0*b[i+2] + 0.5*b[i+3] + 0.5*b[i+4]",
 }
 STREAMS = {"init": 1, "read": 1, "scale": 2, "triad": 3, "3pt": 2, "5pt": 2}
-"""arrays that the measured bandwidth counts"""
+"""number of arrays included in the measured bandwidth"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A bandwidth, in GB/s, with so many warps on a core."""
+    """Bandwidths in GB/s at an occupancy of *warps* warps per core."""
 
     warps: int
     predicted: Mapping[str, float]
@@ -69,7 +70,7 @@ class Row:
 
 @cache
 def graphs(kernel: str, work_items: int, warp_size: int) -> KernelProfile:
-    """Return the graphs of a kernel in groups of so many work-items."""
+    """Return the profile of a kernel with groups of *work_items*."""
     arrays = [lp.GlobalArg(name, np.float64, shape="n + 4") for name in "abc" if f"{name}[" in STATEMENTS[kernel]]
     unit = lp.make_kernel("{[i]: 0 <= i < n}", STATEMENTS[kernel], [*arrays, ...], target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", work_items, outer_tag="g.0", inner_tag="l.0")
@@ -78,33 +79,34 @@ def graphs(kernel: str, work_items: int, warp_size: int) -> KernelProfile:
 
 
 def predicted(device: str, kernel: str, work_items: int, groups: int, models: Sequence[str]) -> dict[str, float]:
-    """Return by each model the bandwidth in GB/s with so many groups on a core."""
-    described = lpp.load_device(device)
-    # Some rows have more groups than a core has room for: those that fit run at once.
-    room = described.limits.warps // -(-work_items // described.warp_size)
-    profile = graphs(kernel, work_items, described.warp_size)
-    timed = staged(profile, described, concurrent_groups=min(groups, room)).timed
+    """Return the bandwidth in GB/s predicted by each model, with *groups* groups resident on a core."""
+    parameters = lpp.load_device(device)
+    # In some rows, the groups do not all fit on a core: then as many as fit are resident.
+    limit = parameters.limits.warps // -(-work_items // parameters.warp_size)
+    profile = graphs(kernel, work_items, parameters.warp_size)
+    timed = staged(profile, parameters, concurrent_groups=min(groups, limit)).timed
     moved = 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / 1e9
-    return {name: moved / float(OF_DEVICE[name].time(timed).seconds) for name in models}
+    return {name: moved / float(DEVICE_MODELS[name].time(timed).seconds) for name in models}
 
 
 def rows(devices: Sequence[str], every: int, models: Sequence[str]) -> Iterator[tuple[Key, Row]]:
-    """Yield source, device and kernel with what was predicted and measured."""
-    known = cache(partial(predicted, models=models))
+    """Yield source, device and kernel with the predicted and measured bandwidths."""
+    cached = cache(partial(predicted, models=models))
     for row, work_items in measured(devices):
         if work_items % (32 * every) == 0 and float(row["GBps"]) > 0:
             groups = int(float(row["blocks_per_sm"]))
-            bandwidths = known(DEVICES[row["device"]], row["kernel"], work_items, groups)
+            bandwidths = cached(DEVICES[row["device"]], row["kernel"], work_items, groups)
             warps = groups * -(-work_items // lpp.load_device(DEVICES[row["device"]]).warp_size)
             key = row["source"].split("@")[0], row["device"], row["kernel"]
             yield key, Row(warps, bandwidths, float(row["GBps"]))
 
 
 def measured(devices: Sequence[str]) -> Iterator[tuple[dict[str, str], int]]:
-    """Yield the rows of *devices*, each with the work-items of a group.
+    """Yield the rows of *devices*, each with the number of work-items in a group.
 
-    One source has sizes for its A100 that are larger than any group: they are those of all groups of a core together.
-    Read so, its bandwidths are those that the other source has with as many work-items on a core.
+    For its A100, one source has group sizes above the device's limit. We assume that they are the total size of all
+    groups of a core. Its bandwidths then agree with those of the other source at the same number of work-items per
+    core.
     """
     sets = defaultdict[tuple[str, str], list[dict[str, str]]](list[dict[str, str]])
     with (SHARED_DATA / "gpu-stream.csv").open() as file:
@@ -113,40 +115,40 @@ def measured(devices: Sequence[str]) -> Iterator[tuple[dict[str, str], int]]:
     for (_, device), points in sets.items():
         if device in devices:
             limit = lpp.load_device(DEVICES[device]).limits.needed("work_items_per_group")
-            are_together = max(int(row["block_size"]) for row in points) > limit
+            is_total = max(int(row["block_size"]) for row in points) > limit
             for row in points:
-                yield row, int(row["block_size"]) // (int(float(row["blocks_per_sm"])) if are_together else 1)
+                yield row, int(row["block_size"]) // (int(float(row["blocks_per_sm"])) if is_total else 1)
 
 
 def errors(found: Sequence[Row], model: str) -> tuple[float, float]:
-    """Return MAPE and MAPE_shape, which is not a number where ``--every`` leaves fewer than three occupancies."""
+    """Return MAPE and MAPE_shape. With fewer than three occupancies (``--every``), MAPE_shape is NaN."""
     predicted, measured = [row.predicted[model] for row in found], [row.measured for row in found]
     warps = [row.warps for row in found]
     return mape(predicted, measured), mape_shape(predicted, measured, warps) if len({*warps}) > 2 else float("nan")
 
 
 def by_kernel_table(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Table:
-    """Return the errors of a model by device and kernel."""
-    found = table("measured by", "device", "kernel", "points", f"MAPE of {model}", "MAPE shape")
+    """Return a table of the errors of a model by device and kernel."""
+    found = table("source", "device", "kernel", "points", f"MAPE of {model}", "MAPE shape")
     for (source, device, kernel), points in by_kernel.items():
         found.add_row(source, device, kernel, str(len(points)), *(f"{each:.1%}" for each in errors(points, model)))
     return found
 
 
 def by_model_tables(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str]) -> Iterator[Table]:
-    """Yield MAPE and MAPE_shape of each model, as means over kernels but ``init``, and the means of these."""
+    """Yield tables of MAPE and MAPE_shape of each model: means over all kernels except ``init``, and their mean."""
     columns = sets_of(by_kernel)
     means = {model: [of_set(by_kernel, column, model) for column in columns] for model in models}
     for number, figure in enumerate(("MAPE", "MAPE shape")):
         found = table(f"{figure} (%)", "mean", *(f"{device}, {source}" for source, device in columns))
-        for model, both in means.items():
-            shown = [each[number] for each in both]
+        for model, errors_of_model in means.items():
+            shown = [each[number] for each in errors_of_model]
             found.add_row(f"`{model}`", *(f"{100 * each:.1f}" for each in (np.mean(shown), *shown)))
         yield found
 
 
 def sets_of(by_kernel: Mapping[Key, Sequence[Row]]) -> list[tuple[str, str]]:
-    """Return the sources and their devices, without those whose measurements an earlier source has as well."""
+    """Return the pairs of source and device, without those whose measurements are the same as an earlier source's."""
     found: dict[tuple[object, ...], tuple[str, str]] = {}
     for source, device in dict.fromkeys(key[:2] for key in by_kernel):
         measured = [row.measured for key, rows in by_kernel.items() if key[:2] == (source, device) for row in rows]
@@ -155,14 +157,14 @@ def sets_of(by_kernel: Mapping[Key, Sequence[Row]]) -> list[tuple[str, str]]:
 
 
 def of_set(by_kernel: Mapping[Key, Sequence[Row]], column: tuple[str, str], model: str) -> tuple[float, float]:
-    """Return MAPE and MAPE_shape of what a source has of a device, as means over its kernels but ``init``."""
+    """Return MAPE and MAPE_shape of a pair of source and device: means over its kernels except ``init``."""
     counted = [points for key, points in by_kernel.items() if key[:2] == column and key[2] != "init"]
     first, second = zip(*(errors(points, model) for points in counted), strict=True)
     return float(np.mean(first)), float(np.mean(second))
 
 
 def picture(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Figure:
-    """Return a figure with a panel for each source and device: bandwidth over warps, a line for each kernel."""
+    """Return a figure of bandwidth over warps, with a panel for each source and device and a line for each kernel."""
     parts: dict[str, dict[str, Sequence[Row]]] = defaultdict(dict)
     for (source, device, kernel), found in by_kernel.items():
         parts[f"{device}, {source}"][kernel] = found
@@ -176,29 +178,31 @@ def picture(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Figure:
 
 
 def main() -> None:
-    """Print the errors of the devices that are named, of all without names."""
+    """Print the errors of the given devices, or of all devices."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("devices", nargs="*", metavar="DEVICE", help=", ".join(DEVICES))
-    parser.add_argument("--model", action="append", choices=list(OF_DEVICE), help="of several, one; all unless named")
-    parser.add_argument("--every", type=int, default=1, help="only groups of multiples of so many times 32")
     parser.add_argument(
-        "--kernels", action="store_true", help="the errors of each kernel, too, by the last of the models"
+        "--model", action="append", choices=list(DEVICE_MODELS), help="a model, may be repeated; by default all models"
     )
-    parser.add_argument("--picture", metavar="FILE", help="draw there what the last of the models says")
-    asked = parser.parse_args()
-    models = asked.model or list(OF_DEVICE)
+    parser.add_argument("--every", type=int, default=1, help="use only group sizes that are multiples of 32 N")
+    parser.add_argument(
+        "--kernels", action="store_true", help="also print the errors of the last model for each kernel"
+    )
+    parser.add_argument("--picture", metavar="FILE", help="draw the predictions of the last model into FILE")
+    options = parser.parse_args()
+    models = options.model or list(DEVICE_MODELS)
     by_kernel: dict[Key, list[Row]] = defaultdict(list)
-    for device in asked.devices or DEVICES:
+    for device in options.devices or DEVICES:
         try:
-            for key, row in rows([device], asked.every, models):
+            for key, row in rows([device], options.every, models):
                 by_kernel[key].append(row)
         except MissingNumberError as error:
             show(f"{device}: {error}")
-    if asked.kernels:
+    if options.kernels:
         show(by_kernel_table(by_kernel, models[-1]))
     show(*by_model_tables(by_kernel, models))
-    if asked.picture:
-        picture(by_kernel, models[-1]).savefig(asked.picture)
+    if options.picture:
+        picture(by_kernel, models[-1]).savefig(options.picture)
 
 
 if __name__ == "__main__":

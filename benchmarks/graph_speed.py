@@ -1,7 +1,8 @@
-"""How long the graphs of measured titan-v kernels take to build, as a ratio to Loopy's passes on the same kernels.
+"""Measure how long building the graphs of TITAN V kernels takes, relative to Loopy's passes on the same kernels.
 
-One call each, in processor time, after a first kernel that is not counted. Loopy's part is all of ``load_kernel``:
-preprocessing, linearization, launches. Collections of garbage that Loopy's objects would cause are kept out of ours.
+Each kernel is timed once, in CPU time, after a warm-up kernel. Loopy's time is that of ``load_kernel``: preprocessing,
+linearization and launches. Loopy's objects are frozen before the graphs are built, so that their garbage collection
+does not count in our time.
 
     LOOPYPERF_SHARED_DATA=../shared/data LOOPY_NO_CACHE=1 .venv/bin/python benchmarks/graph_speed.py [--every N]
 """
@@ -20,7 +21,7 @@ from loopyperf.memory.source_launch import source_profile
 
 
 def times(row: Row) -> tuple[float, float]:
-    """Return the milliseconds of Loopy's passes, and of the graphs."""
+    """Return the times of Loopy's passes and of the graphs, in milliseconds."""
     unit = pickle.loads(row["kernel"])
     begin = process_time()
     kernel = load_kernel(unit)
@@ -35,16 +36,16 @@ def times(row: Row) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print percentiles of both, and the ratio of the medians."""
+    """Print percentiles of both times, and the ratio of the medians."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--every", type=int, default=20, help="only each of them that comes every so many")
-    asked = parser.parse_args()
-    _, *found = map(times, measured_kernels()[:: asked.every])
-    for name, part in zip(("Loopy's passes", "the graphs"), np.array(found).T, strict=True):
-        median, most, nearly_all = np.percentile(part, [50, 75, 90])
-        print(f"{name:16} median {median:6.1f} ms, p75 {most:6.1f}, p90 {nearly_all:6.1f}")
+    parser.add_argument("--every", type=int, default=20, help="use only every N-th kernel")
+    options = parser.parse_args()
+    _, *found = map(times, measured_kernels()[:: options.every])
+    for name, part in zip(("Loopy's passes", "graphs"), np.array(found).T, strict=True):
+        median, p75, p90 = np.percentile(part, [50, 75, 90])
+        print(f"{name:16} median {median:6.1f} ms, p75 {p75:6.1f}, p90 {p90:6.1f}")
     loopy, ours = np.median(found, axis=0)
-    print(f"ratio of the medians {ours / loopy:.2f}, of {len(found)} kernels")
+    print(f"ratio of the medians {ours / loopy:.2f}, {len(found)} kernels")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The figures of three papers, simulated: a table for each on the terminal, a CSV file, and a picture.
+"""Simulate figures of three papers; print a table of each, and write its data as CSV and a plot as SVG.
 
     python benchmarks/paper_figures.py [FOLDER]
 
-Cornelis and Lemeire, Fig. 3; Lemeire et al., Fig. 2, 14 and 16; Dao et al., Fig. 5a to 8. The latencies are the
-papers', all else is computed here. docs/pipeline.md compares it with what the papers' text and tables say.
+The figures are Cornelis and Lemeire, Fig. 3; Lemeire et al., Fig. 2, 14 and 16; and Dao et al., Fig. 5a to 8. The
+latencies are those of the papers; all other values are computed here. docs/pipeline.md compares the results with the
+text and the tables of the papers.
 """
 
 import csv
@@ -20,7 +21,7 @@ from loopyperf.device.device_library import load_device
 from loopyperf.pipeline import what_if
 
 BARRIER_GPUS = {"Fermi": "nvidia-tesla-c2050", "Kepler": "nvidia-gtx-650-ti", "Pascal": "nvidia-gtx-1060"}
-"""Lemeire et al., Table 8; Fig. 16 has the first and the last"""
+"""Lemeire et al., Table 8; Fig. 16 shows the first and the last"""
 STAIRCASES: tuple[tuple[str, int, staircase.Precision, int | None], ...] = (
     ("5a", 1, "f32", 2),
     ("6a", 1, "f32", None),
@@ -28,11 +29,11 @@ STAIRCASES: tuple[tuple[str, int, staircase.Precision, int | None], ...] = (
     ("8b", 2, "f64", None),
     ("8c", 3, "f64", None),
 )
-"""figure, additions, groups that reside at once: all that there is room for where none are said"""
+"""figure, additions, precision, resident groups (None: as many as fit)"""
 
 
 def products() -> Iterator[Row]:
-    """Yield the performance of both products, with bank conflicts, and what it would be without them."""
+    """Yield the performance of both matrix products with bank conflicts, and the simulated performance without them."""
     for gpu, table in matrix_multiplication.TABLE_3.items():
         for side, group in matrix_multiplication.GROUPS.items():
             for slow in matrix_multiplication.simulations(gpu, side, has_conflicts=True):
@@ -46,7 +47,7 @@ def products() -> Iterator[Row]:
 
 
 def example() -> Iterator[Row]:
-    """Yield the warps per cycle of the example kernel by every model, as published and as corrected."""
+    """Yield the warps per cycle of the example kernel for every model, as published and as corrected."""
     for figure, models in example_kernel.FIGURES.items():
         for name, model in models.items():
             for warps, found in zip(example_kernel.OCCUPANCIES, example_kernel.warps_per_cycle(model), strict=True):
@@ -63,7 +64,7 @@ def rounds() -> Iterator[Row]:
 
 
 def stairs() -> Iterator[Row]:
-    """Yield when each of 96 groups starts, has issued a fifth of its instructions and so on, and finishes."""
+    """Yield the times at which each of 96 groups starts, has issued each fifth of its instructions, and finishes."""
     cores = load_device(staircase.DEVICE).cores
     for blocking in ("double precision", "every operand"):
         for figure, additions, precision, concurrent in STAIRCASES:
@@ -84,7 +85,7 @@ FIGURES: dict[str, Callable[[], Iterable[Row]]] = {
 
 
 def main(folder: Path) -> None:
-    """Write the data and the pictures of all figures to *folder*, and print the data."""
+    """Write the data and plots of all figures to *folder*, and print the data."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in FIGURES.items():
         begin = time.perf_counter()

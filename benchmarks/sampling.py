@@ -1,19 +1,19 @@
-"""How near the sampled model comes on a device at hand: Dao's Table 3, his Figure 15, and a triangular kernel.
+"""Evaluate the sampled model on the local device, as in Dao's Table 3 and Figure 15, and on a triangular kernel.
 
     POCL_MAX_PTHREAD_COUNT=1 python benchmarks/sampling.py [ARCHIVE.jsonl]
 
-The kernels are those of measurement_kernels/, test_kernels/ and benchmarks/ranking_sets/, two variants of each file, at
-the first size that takes long enough, where microbenchmarks have many groups. Each is measured by the time that the
-processor spends on it, sampled as the model does it, and at 1 to 6 times Psat, and measured again; where both times
-differ, the machine did something else meanwhile, and samples are taken anew. With an archive, the samples are appended
-to it, a JSON line for each kernel:
+The kernels are two variants of each file in measurement_kernels/, test_kernels/ and benchmarks/ranking_sets/, at the
+first size that takes long enough; microbenchmarks are run with many groups. For each kernel, the script measures the
+CPU time of a full run, takes the samples of the model and further samples at 1 to 6 times Psat, and measures a full run
+again. If the two full runs differ, other programs have disturbed the measurement, and the samples are repeated. With an
+archive, the script appends the samples to it, a line of JSON for each kernel:
 
-    kernel_class, label, sizes, device, seconds (of a full run), apart (by how much it differed before and after),
-    predicted, launching (on the host), sampled: for each device program its name, saturation, total_groups, groups and
-    seconds as the model took them, work of these groups and of all; programs: the same at 1 to 6 times Psat
+    kernel_class, label, sizes, device, seconds (of a full run), apart (relative difference of the full runs before and
+    after), predicted, launching (on the host), sampled: for each device program its name, saturation, total_groups,
+    groups and seconds as sampled by the model, work of these groups and of all; programs: the same at 1 to 6 times Psat
 
-An archive of ``loopyperf calibrate --samples`` has neither these multiples nor the processor's time, which what runs
-beside does not change; so this is no such archive.
+The format differs from that of ``loopyperf calibrate --samples``, which has neither the samples at these multiples nor
+CPU times. CPU times depend less on other load than wall-clock times.
 """
 
 import json
@@ -51,17 +51,17 @@ FOLDERS = (
 )
 VARIANTS = 2
 SHORTEST, LONGEST = 5e-3, 0.2
-"""seconds of a run"""
+"""range of the time of a full run, in seconds"""
 LARGEST = 2**31
-"""bytes of a kernel's arrays; the host has them several times"""
+"""maximum size of a kernel's arrays in bytes; the host holds several copies"""
 GROUPS = 256
-"""of kernels whose number of groups is a size of its own"""
+"""minimum number of groups of kernels that have it as a parameter"""
 FEWEST = 16
-"""groups that a kernel has at least: of Dao's, hundreds"""
+"""minimum number of groups of a kernel; Dao's kernels have hundreds"""
 MULTIPLES = (1, 2, 3, 4, 5, 6)
 FULL_RUNS = 5
-STEADY = 0.03
-"""relative difference of full runs before the samples and after, up to which nothing else is taken to have gone on"""
+MAX_DRIFT = 0.03
+"""largest relative difference of full runs before and after the samples that counts as undisturbed"""
 TRIES = 6
 PROTOCOL = Protocol(runs=13, dropped=1, fewest=5, stable=0.02, budget=0.3)
 CLASSES = ((0.0, 0.05), (0.05, 0.1), (0.1, float("inf")))
@@ -69,12 +69,12 @@ CLASSES = ((0.0, 0.05), (0.05, 0.1), (0.1, float("inf")))
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A kernel that was measured and sampled."""
+    """A measured and sampled kernel."""
 
     case: BenchmarkCase
     seconds: float
-    apart: float
-    """relative difference of full runs before the samples and after"""
+    drift: float
+    """relative difference of the full runs before and after the samples"""
     sampled: SampledKernel
     at_multiples: SampledKernel
 
@@ -87,7 +87,10 @@ class Result:
         return abs(self.predicted / self.seconds - 1)
 
     def error_at(self, multiple: int) -> float | None:
-        """Return the error of tlinear from so many times Psat and once more; None where the kernel is too small."""
+        """Return the error of tlinear with samples at *multiple* and *multiple* + 1 times Psat.
+
+        None if the kernel has too few groups.
+        """
         pairs = [pair(each, multiple) for each in self.at_multiples.programs]
         found = [each for each in pairs if each is not None]
         if len(found) < len(pairs):
@@ -96,12 +99,15 @@ class Result:
         return abs(seconds / self.seconds - 1)
 
 
-def predicted(taken: SampledKernel) -> float:
-    return float(sampled_time(taken.programs, taken.launching).seconds)
+def predicted(sampled: SampledKernel) -> float:
+    return float(sampled_time(sampled.programs, sampled.launching).seconds)
 
 
 def pair(program: SampledProgram, multiple: int) -> SampledProgram | None:
-    """Return two samples, next to one another, and the work of those."""
+    """Return *program* with only the samples at *multiple* and *multiple* + 1 times Psat.
+
+    None if it has too few groups.
+    """
     samples, work = program.samples, program.work
     if samples.is_whole or len(samples.groups) <= multiple:
         return None
@@ -118,12 +124,12 @@ def cases(backend: Backend) -> Iterator[BenchmarkCase]:
         for file in load_kernel_files(ROOT / folder):
             configurations = configurations_of(file, backend.limits)
             for place in sorted({0, len(configurations) - 1})[:VARIANTS]:
-                # Compiled once: a backend knows a configuration by its identity.
+                # Build each configuration once: backends cache compiled kernels by the identity of the configuration.
                 yield from long_enough(backend, BenchmarkCase(file.name, made_once(configurations[place]), {}))
 
 
 def long_enough(backend: Backend, case: BenchmarkCase) -> Iterator[BenchmarkCase]:
-    """Yield the case at the first size of its ladder that takes :data:`SHORTEST`, or the last before the longest."""
+    """Yield *case* at the first size that takes :data:`SHORTEST`, or at the last size below :data:`LONGEST`."""
     found, kernel = None, case.configuration.build().default_entrypoint
     for sizes in case.configuration.sizes:
         many = {**sizes, "groups": max(GROUPS, sizes["groups"])} if "groups" in sizes else sizes
@@ -133,7 +139,7 @@ def long_enough(backend: Backend, case: BenchmarkCase) -> Iterator[BenchmarkCase
         try:
             seconds = min(backend.time(sized, 2).wall)
         except LoopyperfError as error:
-            print(f"left out: {error}", file=sys.stderr)
+            print(f"skipped: {error}", file=sys.stderr)
             return
         if seconds > LONGEST:
             break
@@ -145,25 +151,25 @@ def long_enough(backend: Backend, case: BenchmarkCase) -> Iterator[BenchmarkCase
 
 
 def measure(backend: Any, case: BenchmarkCase) -> Result | None:
-    """Return the steadiest of some tries, or the first one that is steady; None for a kernel of too few groups."""
-    asked = sampling_task(backend, case)
+    """Return the first undisturbed result, or the least disturbed of all tries; None if there are too few groups."""
+    task = sampling_task(backend, case)
     tries: list[Result] = []
-    before = processor_seconds(backend, asked.case)
-    while len(tries) < TRIES and not any(each.apart <= STEADY for each in tries):
-        sampled = take_samples(asked)
+    before = cpu_seconds(backend, task.case)
+    while len(tries) < TRIES and not any(each.drift <= MAX_DRIFT for each in tries):
+        sampled = take_samples(task)
         if max(each.samples.total_groups for each in sampled.programs) < FEWEST:
             return None
-        at_multiples = take_samples(asked, multiples=MULTIPLES, protocol=PROTOCOL)
-        after = processor_seconds(backend, asked.case)
+        at_multiples = take_samples(task, multiples=MULTIPLES, protocol=PROTOCOL)
+        after = cpu_seconds(backend, task.case)
         tries.append(Result(case, min(before, after), abs(after / before - 1), sampled, at_multiples))
         before = after
-    return min(tries, key=lambda each: each.apart)
+    return min(tries, key=lambda each: each.drift)
 
 
-def processor_seconds(backend: Backend, case: BenchmarkCase) -> float:
-    """Return the processor time of the fastest of some runs, as others may have the processor for some of a long run.
+def cpu_seconds(backend: Backend, case: BenchmarkCase) -> float:
+    """Return the CPU time of the fastest of several runs, because other programs may interrupt a long run.
 
-    Samples end before that: of those, the fastest by the device's clock is one that nobody interrupted.
+    Samples are shorter, and the fastest one by the device's clock is not interrupted.
     """
     found: list[float] = []
     for _ in range(FULL_RUNS):
@@ -181,7 +187,7 @@ def line(result: Result, device: str) -> str:
             "sizes": {name: int(size) for name, size in result.case.sizes.items()},
             "device": device,
             "seconds": result.seconds,
-            "apart": result.apart,
+            "apart": result.drift,
             "predicted": result.predicted,
             "launching": result.sampled.launching,
             "sampled": [program_of(each) for each in result.sampled.programs],
@@ -205,11 +211,11 @@ def program_of(program: SampledProgram) -> dict[str, Any]:
 
 # }}}
 
-# {{{ a triangle
+# {{{ triangular kernel
 
 
 def triangle() -> lp.TranslationUnit:
-    """out[i] = sum over j ≤ i of a[j]·a[i]: group g does about g times what the first does."""
+    """Return out[i] = Σ_{j ≤ i} a[j]·a[i], in which group g has about g times the work of the first."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i < n and 0 <= j <= i}",
         "out[i] = sum(j, a[j]*a[i])",
@@ -237,21 +243,21 @@ def triangle_case(n: int) -> BenchmarkCase:
 
 
 def show_triangle(backend: Any) -> None:
-    print("\na triangle, whose group g does about g times what the first does")
+    print("\ntriangular kernel; group g has about g times the work of the first")
     print(f"{'n':>7}{'groups':>8}{'measured':>12}{'tlinear':>10}{'corrected':>11}")
     for n in (2048, 8192, 16384):
         result = measure(backend, triangle_case(n))
         assert result is not None
-        taken = result.sampled
-        plain = predicted(replace(taken, programs=tuple(replace(each, work=None) for each in taken.programs)))
-        groups = taken.programs[0].samples.total_groups
+        sampled = result.sampled
+        plain = predicted(replace(sampled, programs=tuple(replace(each, work=None) for each in sampled.programs)))
+        groups = sampled.programs[0].samples.total_groups
         errors = (f"{100 * (each / result.seconds - 1):+.0f} %" for each in (plain, result.predicted))
         print(f"{n:>7}{groups:>8}{1e3 * result.seconds:>9.2f} ms{''.join(f'{each:>11}' for each in errors)}")
 
 
 # }}}
 
-# {{{ what is printed
+# {{{ output
 
 
 def show(results: Sequence[Result]) -> None:
@@ -259,37 +265,37 @@ def show(results: Sequence[Result]) -> None:
         share = each.sampled.seconds / each.predicted
         groups = sum(program.samples.total_groups for program in each.sampled.programs)
         print(f"{each.error:7.1%} overhead {share:6.2%} {1e3 * each.seconds:8.2f} ms {groups:>8} groups  {each.case}")
-    parted = [each for each in results if not all(program.samples.is_whole for program in each.sampled.programs)]
+    partial_ones = [each for each in results if not all(program.samples.is_whole for program in each.sampled.programs)]
     print(f"\n{len(results)} kernels, {len({each.case.kernel_class for each in results})} classes")
-    apart, unsteady = [each.apart for each in results], sum(each.apart > STEADY for each in results)
-    print(
-        f"noise floor: full runs before and after differ by {median(apart):.1%} in the median; {unsteady} never settled"
-    )
-    for name, several in (("all", results), ("those of which a part was run", parted)):
+    drift, unsettled = [each.drift for each in results], sum(each.drift > MAX_DRIFT for each in results)
+    print(f"noise floor: full runs before and after differ by {median(drift):.1%} in the median")
+    print(f"{unsettled} kernels unsettled")
+    for name, several in (("all", results), ("sampled in part", partial_ones)):
         errors = [each.error for each in several]
         overhead = median(each.sampled.seconds / each.predicted for each in several)
         print(
             f"{name}: {len(several)}, error {mean(errors):.1%} on average, median {median(errors):.1%}, geometric mean "
             f"{geometric_mean([max(each, 1e-4) for each in errors]):.1%}; median overhead {overhead:.2%}"
         )
-    print("\nby class of error (Dao, Table 3)")
+    print("\nby error class (Dao, Table 3)")
     for low, high in CLASSES:
         named = f"{low:.0%} to {high:.0%}" if high < 1 else f"more than {low:.0%}"
         errors = [each.error for each in results if low <= each.error < high]
         print(f"  {named}: {len(errors):3} kernels, {mean(errors) if errors else 0:.1%} on average")
-    print("\nby the multiple of Psat of the first sample (Dao, Fig. 15), the kernels that have groups for all")
+    print("\nby multiple of Psat of the first sample (Dao, Fig. 15), kernels with enough groups for all multiples")
     rows = [[each.error_at(multiple) for multiple in MULTIPLES[:-1]] for each in results]
     whole = [[error for error in row if error is not None] for row in rows]
     complete = [row for row in whole if len(row) == len(MULTIPLES) - 1]
     for place, multiple in enumerate(MULTIPLES[:-1]):
         errors = [row[place] for row in complete]
-        print(f"  {multiple}: {mean(errors):8.1%} on average, median {median(errors):.1%}, of {len(errors)} kernels")
+        print(f"  {multiple}: {mean(errors):8.1%} on average, median {median(errors):.1%}, {len(errors)} kernels")
 
 
 # }}}
 
 
 def main() -> None:
+    """Measure and sample the kernels, and print the errors."""
     backend: Any = open_backend("opencl")
     archive = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     results: list[Result] = []
@@ -297,7 +303,7 @@ def main() -> None:
         try:
             result = measure(backend, case)
         except LoopyperfError as error:
-            print(f"left out: {case}: {error}", file=sys.stderr)
+            print(f"skipped: {case}: {error}", file=sys.stderr)
             continue
         if result is None:
             continue

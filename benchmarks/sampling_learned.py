@@ -1,12 +1,12 @@
-"""What learning adds to the sampled model on kernels of which neither has seen anything: Dao's Table 3 and Figure 15.
+"""Evaluate how much learning improves the sampled model on held-out kernels, as in Dao's Table 3 and Figure 15.
 
     python benchmarks/sampling_learned.py ARCHIVE.jsonl
 
-The archive is that of ``sampling.py``: samples of the local device's kernels, and how long all their groups take. For
-each fold of kernel classes, ε-SVR and boosted trees learn the error of the sampled model on the other classes, with
-hyper-parameters searched for among these. As in Table 3, kernels are grouped by the error of the sampled model, and all
-models are compared on the same ones; as in Figure 15, by the multiple of Psat of the first sample, of the kernels that
-have groups for all. No kernel is run.
+``sampling.py`` writes the archive, which contains the samples and the full run times of kernels on the local device.
+For each fold of kernel classes, ε-SVR and boosted trees learn the error of the sampled model on the other classes, with
+hyperparameters selected on these classes. As in Table 3, kernels are grouped by the error of the sampled model, and all
+models are compared on the same groups. As in Figure 15, errors are also printed by the multiple of Psat of the first
+sample, for kernels with enough groups for all multiples. The script runs no kernel.
 """
 
 import json
@@ -31,27 +31,28 @@ from loopyperf.predict.train import examples
 Errors = NDArray[np.float64]
 
 
-def program(told: Mapping[str, Any]) -> SampledProgram:
-    """Return the samples of a device program, as the archive has them."""
-    samples = Samples(tuple(told["groups"]), tuple(told["seconds"]), told["saturation"], told["total_groups"])
-    work = None if told["work"] is None else Work(tuple(told["work"]), told["total_work"])
-    return SampledProgram(told["name"], samples, work=work)
+def program(record: Mapping[str, Any]) -> SampledProgram:
+    """Return the samples of a device program from its record in the archive."""
+    samples = Samples(tuple(record["groups"]), tuple(record["seconds"]), record["saturation"], record["total_groups"])
+    work = None if record["work"] is None else Work(tuple(record["work"]), record["total_work"])
+    return SampledProgram(record["name"], samples, work=work)
 
 
 def rows(archive: Path, multiple: int | None = None) -> list[Measured]:
-    """Return the kernels of the archive with their samples, built anew.
+    """Rebuild the kernels of the archive and return them with their samples.
 
-    Those that the model takes; or, of kernels with so many groups, from *multiple* times Psat and from once more.
+    The samples are those of the model. If *multiple* is given, they are those at *multiple* and *multiple* + 1 times
+    Psat, and kernels with too few groups are skipped.
     """
     limits = open_backend("opencl").limits
     files = [file for folder in FOLDERS for file in load_kernel_files(ROOT / folder)]
-    known = {(file.name, each.label): each for file in files for each in configurations_of(file, limits)}
+    configurations = {(file.name, each.label): each for file in files for each in configurations_of(file, limits)}
     found: list[Measured] = []
     for line in map(json.loads, archive.read_text().splitlines()):
         samples = tuple(map(program, line["sampled"])) if multiple is None else pairs(line["programs"], multiple)
         if not samples:
             continue
-        configuration = known[line["kernel_class"], line["label"]]
+        configuration = configurations[line["kernel_class"], line["label"]]
         arguments = configuration.arguments(np.random.default_rng(0), line["sizes"])
         sizes = {name: int(value) for name, value in arguments.items() if isinstance(value, np.integer)}
         unit, seconds = configuration.build(), line["seconds"]
@@ -62,30 +63,30 @@ def rows(archive: Path, multiple: int | None = None) -> list[Measured]:
 
 
 def pairs(programs: Sequence[Mapping[str, Any]], multiple: int) -> tuple[SampledProgram, ...]:
-    """Return two samples of each device program; none where one has too few groups for the largest multiple."""
-    every = [program(each) for each in programs]
-    if any(pair(each, MULTIPLES[-2]) is None for each in every):
+    """Return two samples of each device program; empty if a program has too few groups for the largest multiple."""
+    programs_with_samples = [program(each) for each in programs]
+    if any(pair(each, MULTIPLES[-2]) is None for each in programs_with_samples):
         return ()
-    return tuple(found for each in every if (found := pair(each, multiple)) is not None)
+    return tuple(found for each in programs_with_samples if (found := pair(each, multiple)) is not None)
 
 
 def errors_of(measured: Sequence[Measured]) -> dict[str, Errors]:
-    """Return by model the relative errors on kernel classes that were left out."""
-    left: list[str] = []
-    found = examples(measured, SAMPLED, None, on_failure=lambda row, error: left.append(row.label))
+    """Return the relative errors on held-out kernel classes, by model."""
+    skipped: list[str] = []
+    found = examples(measured, SAMPLED, None, on_failure=lambda row, error: skipped.append(row.label))
     seconds = np.array([each.observation.seconds for each in found])
-    judged = cross_validated(UnfittedBase(SAMPLED), found)
-    print(f"{len(found)} kernels, {len({each.observation.kernel_class for each in found})} classes; left out: {left}")
-    return {name: np.abs(each / seconds - 1) for name, each in {SAMPLED: judged.base, **judged.learned}.items()}
+    validated = cross_validated(UnfittedBase(SAMPLED), found)
+    print(f"{len(found)} kernels, {len({each.observation.kernel_class for each in found})} classes; skipped: {skipped}")
+    return {name: np.abs(each / seconds - 1) for name, each in {SAMPLED: validated.base, **validated.learned}.items()}
 
 
 def main() -> None:
-    """Print how near the sampled model comes alone and corrected, on classes left out."""
+    """Print the errors of the sampled model alone and with corrections, on held-out classes."""
     archive = Path(sys.argv[1])
     found = errors_of(rows(archive))
     for name, errors in found.items():
         print(f"{name}: {errors.mean():.1%} on average, median {np.median(errors):.1%}")
-    print("by class of error of the sampled model: errors on average")
+    print("average errors by error class of the sampled model")
     for low, high in CLASSES:
         among = (found[SAMPLED] >= low) & (found[SAMPLED] < high)
         named = f"{low:.0%} to {high:.0%}" if high < 1 else f"more than {low:.0%}"

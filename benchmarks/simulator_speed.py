@@ -1,7 +1,7 @@
-"""How quick the simulator is: warp instructions a second with 64, 8, and 1 warps, long runs beside short ones.
+"""Measure the speed of the simulator: warp instructions per second with 64, 8 and 1 warps, and long against short runs.
 
-In a second of warp instructions every issue is made: nothing is skipped that repeats. The long runs have a loop of a
-million iterations or a million groups; beside them stand those of a hundred.
+For the number of warp instructions per second, the simulator issues every instruction and does not skip periodic parts.
+The long runs have a loop of a million iterations, or a million groups; the short runs have a hundred.
 """
 
 import time
@@ -33,33 +33,33 @@ GRAPHS = {
 
 
 WARPS = (1, 1), (8, 1), (8, 8)
-"""of a group, and groups at once"""
+"""warps of a group, and resident groups"""
 SHORT, LONG = 100, 1_000_000
 
 
 def main() -> None:
-    """Print the speed of each graph with each policy, then how much longer the long runs take."""
+    """Print the speed for each graph and policy, and the time of long runs relative to short runs."""
     timing = {**TIMING, "store": TIMING["local"]}
-    for words, graph in GRAPHS.items():
+    for title, graph in GRAPHS.items():
         runs = [(each, WARPS[-1]) for each in SCHEDULERS] + [(next(iter(SCHEDULERS)), few) for few in WARPS[:-1]]
         for name, (warps, groups) in runs:
             executions = (Execution(warps, groups, waves * groups) for waves in (1, 5))
             short, long = (_issues(graph, timing, execution, name) for execution in executions)
             speed = (long[1] - short[1]) / (long[0] - short[0]) / 1e6
-            print(f"{words:20} {name:20} {warps * groups:2} warps {speed:6.2f} million warp instructions a second")
-    for words, graph in GRAPHS.items():
+            print(f"{title:20} {name:20} {warps * groups:2} warps {speed:6.2f} million warp instructions per second")
+    for title, graph in GRAPHS.items():
         once = _with_trips(graph, 1)
-        for what, runs in {
+        for kind, runs in {
             "iterations": [(_with_trips(graph, trips), 8) for trips in (SHORT, LONG)],
             "groups": [(once, SHORT), (once, LONG)],
         }.items():
             few, many = (_seconds(partial(_simulated, *each, timing)) for each in runs)
-            took = f"{few * 1e3:4.1f} and {many * 1e3:4.1f} ms"
-            print(f"{words:20} {SHORT} and {LONG} {what:10} {took}: {many / few:.1f}x")
+            times = f"{few * 1e3:4.1f} and {many * 1e3:4.1f} ms"
+            print(f"{title:20} {SHORT} and {LONG} {kind:10} {times}: {many / few:.1f}x")
 
 
 def _with_trips(graph: Idg, trips: int) -> Idg:
-    """Return *graph*, a single loop, with so many passes."""
+    """Return *graph*, which is a single loop, with *trips* iterations."""
     (loop,) = graph.body
     assert isinstance(loop, Loop)
     return replace(graph, body=(replace(loop, trips=trips),))
@@ -70,7 +70,7 @@ def _simulated(graph: Idg, groups: int, timing: dict[str, Lambdas]) -> float:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """Return how many seconds *call* takes, the best of three times."""
+    """Return the CPU time of *call* in seconds, the shortest of three."""
     seconds: list[float] = []
     for _ in range(3):
         start = time.process_time()
@@ -80,7 +80,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _issues(graph: Idg, timing: dict[str, Lambdas], execution: Execution, scheduler: Policy) -> tuple[float, int]:
-    """Return how many seconds the processor takes, the best of three times, and how many instructions are issued."""
+    """Return the CPU time in seconds, the shortest of three, and the number of issued instructions."""
     scenario = Scenario.of((graph,), timing, execution, SCHEDULERS[scheduler], 1)
     issued = run(scenario, scenario.clock, is_steady_sought=False).issued
     return _seconds(lambda: run(scenario, scenario.clock, is_steady_sought=False)), issued

@@ -1,13 +1,13 @@
-"""How fast a search has its answers, as ratios to the peers in the same run: less than the ratios here is a failure.
+"""Compare the speed of counting, estimating and ranking with peers; fail if a ratio is below its limit.
 
     make benchmark
 
-Peers are Loopy's statistics, islpy's evaluation, and compiling and measuring (PoCL). Seconds are of processors. Loopy's
-caches are off, in memory and on disk, and both sides start from the same kernel, each turn from a copy that remembers
-nothing. With Loopy's caches on, a kernel that it has seen spares it its type inference, and a new one costs it more,
-for hashing and for writing. An unprepared kernel goes through Loopy's checks before scheduling on our side, through
-none on the other. The ratios asked for leave a margin of a quarter or more to other machines; those measured are
-printed.
+The peers are Loopy's statistics, islpy's evaluation, and compiling and measuring with PoCL; both sides are timed in the
+same run. Times are CPU times. Loopy's caches in memory and on disk are off, and both sides start from the same kernel;
+each repetition uses a new copy without cached attributes. With its caches on, Loopy would skip type inference for a
+known kernel, and take longer for a new kernel, because of hashing and writing. On our side, an unprepared kernel passes
+Loopy's checks before scheduling; on the peer's side, it passes none. The limits leave a margin of a quarter or more for
+other machines. The measured ratios are printed.
 """
 
 import time
@@ -28,7 +28,7 @@ from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.stages import cache as recent
+from loopyperf.stages import cache
 from loopyperf.stages.cache import CACHE_VARIABLE
 
 pytestmark = [
@@ -38,39 +38,39 @@ pytestmark = [
 DEVICE = "amd-r9-fury"
 SIZES = {"n": 1024}
 MILLION = 128 * (1 + np.arange(10**6) % 2**13)
-"""sizes up to 2**20, whose cubes are the machine's integers; exact counts beyond are Python's, ten times as slow"""
+"""sizes up to 2**20, whose cubes fit in int64; larger exact counts use Python integers, which are ten times as slow"""
 CALLS = 200
 Build = Callable[[], lp.TranslationUnit]
 Race = Callable[..., None]
-"""of ``conftest.py``: ours, a peer, and how many times as fast ours has to be"""
+"""see ``conftest.py``: our function, the peer, and the minimum ratio"""
 
 
 def tiled() -> lp.TranslationUnit:
-    """Return a tiled matrix multiplication, where nearly all the work of counting is isl's."""
+    """Return a tiled matrix multiplication; isl does nearly all of the work of counting it."""
     return matrix_multiplication(Form(16, 16, 16))
 
 
 def scheduled(build: Build) -> Build:
-    """Return what makes copies of a kernel after Loopy's passes."""
+    """Return a function that copies a kernel on which Loopy's passes have already run."""
     unit = lp.linearize(lp.preprocess_program(build()))
     return lambda: unit.with_kernel(unit.default_entrypoint.copy())
 
 
 def fresh(build: Build) -> Callable[[], tuple[lp.TranslationUnit]]:
-    """Return what makes the arguments of a side."""
+    """Return a function that builds the argument for one run."""
     return lambda: (build(),)
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what is found apart from a person's own."""
+    """Use a temporary cache folder instead of the user's."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    recent.clear_memory()
+    cache.clear_memory()
 
 
 @pytest.fixture(scope="module")
 def properties() -> PropertyVector:
-    """The properties of the tiled matrix multiplication."""
+    """Return the properties of the tiled matrix multiplication."""
     return count_properties(load_kernel(tiled())).properties()
 
 
@@ -78,7 +78,7 @@ def properties() -> PropertyVector:
 
 
 def loopys_maps(unit: lp.TranslationUnit) -> None:
-    """Count with Loopy's three maps; each would preprocess an unprepared unit anew."""
+    """Count with Loopy's three maps, after preprocessing once instead of once per map."""
     unit = lp.preprocess_program(unit)
     lp.get_op_map(unit, subgroup_size=32)
     lp.get_mem_access_map(unit, subgroup_size=32)
@@ -100,7 +100,7 @@ def test_hundreds_of_scalar_assignments_are_counted_faster_than_by_loopys_maps(r
 
 def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) -> None:
     def estimate(unit: lp.TranslationUnit) -> None:
-        recent.clear_memory()
+        cache.clear_memory()
         lpp.estimate(unit, device=DEVICE, model="linear", **SIZES)
 
     estimate(tiled())
@@ -108,11 +108,11 @@ def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) 
 
 
 @pytest.mark.parametrize(("model", "least"), [("linear", 0.7), ("roofline", 0.55), ("pipeline", 0.31)])
-def test_a_new_kernel_is_answered_within_a_few_times_loopys_passes(race: Race, model: str, least: float) -> None:
+def test_a_new_kernel_is_predicted_within_a_few_times_loopys_passes(race: Race, model: str, least: float) -> None:
     device = DEVICE if model == "linear" else "nvidia-titan-v"
 
     def estimate(unit: lp.TranslationUnit) -> None:
-        recent.clear_memory()
+        cache.clear_memory()
         lpp.estimate(unit, device=device, model=model, n=2048)
 
     def passes(unit: lp.TranslationUnit) -> None:
@@ -122,18 +122,18 @@ def test_a_new_kernel_is_answered_within_a_few_times_loopys_passes(race: Race, m
     race(estimate, passes, least, fresh=fresh(tiled), turns=5)
 
 
-def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
-    def find(unit: lp.TranslationUnit) -> None:
-        recent.clear_memory()
-        with lp.CacheMode(True):  # asks Loopy's for nothing: no pass of it is run
+def test_counts_are_read_from_a_file_faster_than_counted(race: Race) -> None:
+    def read(unit: lp.TranslationUnit) -> None:
+        cache.clear_memory()
+        with lp.CacheMode(True):  # Loopy's own caches stay unused, because none of its passes run
             lpp.count(unit)
 
-    find(tiled())
-    race(find, count, 8, fresh=fresh(tiled))
+    read(tiled())
+    race(read, count, 8, fresh=fresh(tiled))
 
 
 @pytest.mark.parametrize(
-    ("question", "least"),
+    ("query", "least"),
     [
         pytest.param(partial(lpp.estimate, model="roofline"), 8, id="roofline"),
         pytest.param(partial(lpp.estimate, model="pipeline"), 20, id="pipeline"),
@@ -141,18 +141,18 @@ def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
         pytest.param(lpp.explain, 10, id="explain"),
     ],
 )
-def test_an_answer_is_found_in_a_file_faster_than_given(
-    race: Race, question: Callable[..., object], least: float
+def test_a_cached_result_is_read_from_a_file_faster_than_computed(
+    race: Race, query: Callable[..., object], least: float
 ) -> None:
-    ask = partial(question, n=1024, device="nvidia-titan-v")
+    compute = partial(query, n=1024, device="nvidia-titan-v")
 
-    def find(unit: lp.TranslationUnit) -> None:
-        recent.clear_memory()
+    def read(unit: lp.TranslationUnit) -> None:
+        cache.clear_memory()
         with lp.CacheMode(True):
-            ask(unit)
+            compute(unit)
 
-    find(tiled())
-    race(find, ask, least, fresh=fresh(tiled), turns=3)
+    read(tiled())
+    race(read, compute, least, fresh=fresh(tiled), turns=3)
 
 
 # }}}
@@ -162,7 +162,7 @@ def test_an_answer_is_found_in_a_file_faster_than_given(
 
 
 def calls(action: Callable[[], object], number: int = CALLS) -> Callable[[], None]:
-    """Return what does *action* so many times."""
+    """Return a function that calls *action* *number* times."""
 
     def repeated() -> None:
         for _ in range(number):
@@ -172,7 +172,7 @@ def calls(action: Callable[[], object], number: int = CALLS) -> Callable[[], Non
 
 
 def by_islpy(properties: PropertyVector, number: int) -> Callable[[], None]:
-    """Return what evaluates the properties by islpy so many times."""
+    """Return a function that evaluates the properties with islpy *number* times."""
     polynomials = [count.polynomial for count in properties.values() if isinstance(count, QuasiPolynomial)]
     return calls(lambda: [polynomial.eval_with_dict(SIZES) for polynomial in polynomials], number)
 

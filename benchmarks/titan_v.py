@@ -1,8 +1,9 @@
-"""Every model of a device on 822 measured kernels of a TITAN V, from the catalog alone: errors, ranks, regret.
+"""Print the errors, rank correlation and regret of every device model on 822 measured kernels of a TITAN V.
 
-Reads what ``titan_v_gather.py`` has found. Spearman's correlation and the regret of taking the one that is predicted to
-be fastest are within groups, of three kernels or more; "wide" groups are those whose slowest kernel takes five times as
-long as the fastest.
+The models use only the device parameters of the catalog. The script reads the output of ``titan_v_gather.py``.
+Spearman's correlation and the regret are computed within groups of three kernels or more. Regret is the measured time
+of the kernel that is predicted to be fastest, divided by that of the fastest. "Wide" groups are those whose slowest
+kernel takes more than five times as long as the fastest.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v.py [FILE ...]
 """
@@ -12,34 +13,34 @@ from collections.abc import Sequence
 
 import numpy as np
 from parts.tables import show, table
-from parts.titan_v import FIGURES, Found, Row, add_files, figures, gathered, measured_kernels, observed
+from parts.titan_v import FIGURES, Analysis, Row, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
 from loopyperf.models.catalog import DEVICE_MODELS
 
 
-def comparison(rows: Sequence[Row], found: Sequence[Found]) -> Table:
-    """Return how near the predictions of each model are."""
+def comparison(rows: Sequence[Row], found: Sequence[Analysis]) -> Table:
+    """Return a table of the accuracy of each model."""
     result = table("model", "kernels", "median ln", *FIGURES)
     for name in DEVICE_MODELS:
-        seen = [each for each in found if name in each.seconds]
-        if seen:
-            predicted = np.array([each.seconds[name] for each in seen])
-            measured = observed(rows, seen)
+        predicted_kernels = [each for each in found if name in each.seconds]
+        if predicted_kernels:
+            predicted = np.array([each.seconds[name] for each in predicted_kernels])
+            measured = observed(rows, predicted_kernels)
             bias = np.median(np.log(predicted / [row.seconds for row in measured]))
-            result.add_row(f"`{name}`", str(len(seen)), f"{bias:.2f}", *figures(predicted, measured))
+            result.add_row(f"`{name}`", str(len(predicted_kernels)), f"{bias:.2f}", *figures(predicted, measured))
     return result
 
 
 def main() -> None:
-    """Print how near the predictions are."""
+    """Print the accuracy of all device models."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     add_files(parser)
-    asked = parser.parse_args()
-    found = gathered(asked.file)
+    options = parser.parse_args()
+    found = gathered(options.file)
     show(comparison(measured_kernels(), found))
     late = sum(not DEVICE_MODELS.keys().isdisjoint(each.failures) for each in found)
-    show(f"{len(found)} kernels; of {late} of them some model had no answer in time.")
+    show(f"{len(found)} kernels; for {late} of them, a model did not finish in time.")
 
 
 if __name__ == "__main__":

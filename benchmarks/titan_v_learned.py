@@ -1,9 +1,10 @@
-"""What learning adds to the overlap model on 822 measured kernels of a TITAN V, groups of einsums held out.
+"""Evaluate how much learned residuals improve the overlap model on 822 measured kernels of a TITAN V.
 
-Reads what ``titan_v_gather.py`` has found. Groups are dealt to five folds. For each, the overlap model of pipelines is
-fitted to the other groups, its residuals on these are those of fits to nine tenths of them, and what is learned of
-these residuals, with hyper-parameters searched for among the same groups, corrects it. ``--einsums`` holds out all
-sizes of an einsum together, ``--shuffled`` learns residuals that were dealt out at random: what it gains is leaked.
+The script reads the output of ``titan_v_gather.py``, and assigns the groups of einsums to five folds. For each fold, it
+fits the overlap of pipelines to the other groups, and computes the residuals of these groups with fits to nine tenths
+of them. A model that learns these residuals, with hyperparameters selected on the same groups, corrects the fit.
+``--einsums`` holds out all sizes of an einsum together. ``--shuffled`` assigns the features to kernels at random; any
+remaining improvement would show a leak of held-out data.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_learned.py [FILE ...] [--einsums] \
         [--shuffled]
@@ -29,7 +30,7 @@ NAMES = {"base": "overlap of pipelines", "svr": "with ε-SVR", "trees": "with tr
 
 
 def by_einsum(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples with the einsum, at all its sizes, as their class."""
+    """Return the examples with the einsum as their class, so that a class contains all its sizes."""
     return [
         replace(each, observation=replace(each.observation, kernel_class=each.observation.kernel_class.split("|")[0]))
         for each in examples
@@ -37,16 +38,16 @@ def by_einsum(examples: Sequence[Example]) -> list[Example]:
 
 
 def shuffled(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples with their features dealt out at random."""
+    """Return the examples with their features permuted at random."""
     order = np.random.default_rng(0).permutation(len(examples))
     return [replace(each, features=examples[place].features) for each, place in zip(examples, order, strict=True)]
 
 
-def comparison(observations: Sequence[Observation], rows: Sequence[Example], judged: CrossValidated) -> Table:
-    """Return how near the base alone and corrected comes; ranks and regret are within groups."""
+def comparison(observations: Sequence[Observation], rows: Sequence[Example], validated: CrossValidated) -> Table:
+    """Return the accuracy of the base model alone and with corrections; ranks and regret are computed within groups."""
     found = table("", *FIGURES, "explained")
-    scored = scores(rows, judged)
-    every: dict[str, Vector] = {"base": judged.base, **judged.learned}
+    scored = scores(rows, validated)
+    every: dict[str, Vector] = {"base": validated.base, **validated.learned}
     for name, seconds in every.items():
         predicted = np.maximum(seconds, np.finfo(float).tiny)
         found.add_row(NAMES.get(name, name), *figures(predicted, observations), f"{scored[name].explained:.0%}")
@@ -54,23 +55,23 @@ def comparison(observations: Sequence[Observation], rows: Sequence[Example], jud
 
 
 def main() -> None:
-    """Print what learning adds."""
+    """Print the accuracy of learned models."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     add_files(parser)
-    parser.add_argument("--einsums", action="store_true", help="hold out einsums at all sizes")
-    parser.add_argument("--shuffled", action="store_true", help="deal the features out at random")
-    asked = parser.parse_args()
-    found = [each for each in gathered(asked.file) if each.pipelines and each.told]
+    parser.add_argument("--einsums", action="store_true", help="hold out all sizes of an einsum together")
+    parser.add_argument("--shuffled", action="store_true", help="permute the features at random")
+    options = parser.parse_args()
+    found = [each for each in gathered(options.file) if each.pipelines and each.told]
     observations = observed(measured_kernels(), found)
-    taken = [
+    selected = [
         Example(row, Features(each.told, each.amounts), None) for row, each in zip(observations, found, strict=True)
     ]
-    taken = by_einsum(taken) if asked.einsums else taken
-    taken = shuffled(taken) if asked.shuffled else taken
-    classes = len({each.observation.kernel_class for each in taken})
-    names = Names.of(taken)
+    selected = by_einsum(selected) if options.einsums else selected
+    selected = shuffled(selected) if options.shuffled else selected
+    classes = len({each.observation.kernel_class for each in selected})
+    names = Names.of(selected)
     number = len(names.told) + len(names.amounts)
-    show(comparison(observations, taken, cross_validated(BASE, taken, most=FOLDS)))
+    show(comparison(observations, selected, cross_validated(BASE, selected, most=FOLDS)))
     show(f"{len(observations)} kernels, {classes} classes, {number} features.")
 
 

@@ -1,7 +1,7 @@
-"""The TITAN V's groups through ``rank``: the same figures as fits to other groups give, and variants a second.
+"""Rank the TITAN V's groups with ``lpp.rank``, compare the accuracy with fits alone, and print variants per second.
 
-Reads what ``titan_v_gather.py`` has found: the overlap model of pipelines is fitted to the groups that a fold keeps,
-and each group that it leaves out is ranked, from its pickled kernels, by workers.
+The script reads the output of ``titan_v_gather.py``. For each fold, it fits the overlap of pipelines to the other
+groups. Worker processes then rank each held-out group from its pickled kernels.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_ranked.py [FILE ...] [--workers N] \
         [--every N]
@@ -29,82 +29,85 @@ from loopyperf.calibration.validation import CANDIDATES, cross_validate
 
 PIPELINES = [each for each in CANDIDATES if each.name == "overlap of pipelines"]
 REGRET, PROBABILITIES = 0.05, (0.5, 0.8, 0.9)
-"""of shortlists"""
+"""arguments of the shortlists"""
 LIMIT = 300.0
-"""seconds for each kernel at most"""
+"""time limit per kernel, in seconds"""
 
 
 def unpickled(kernel: bytes) -> lp.TranslationUnit:
-    """Return the kernel of a row: where it is analysed."""
+    """Unpickle a kernel. Workers call this, so that the kernel is loaded in the process that analyzes it."""
     return pickle.loads(kernel)
 
 
 def ranked(
     rows: Sequence[Row], fit: lpp.Fit, group: Sequence[Observation], workers: ProcessPoolExecutor
 ) -> lpp.Ranking:
-    """Return the ranking of a group."""
+    """Return the ranking of *group*."""
     members = [int(row.label) for row in group]
     variants = {str(place): partial(unpickled, rows[place]["kernel"]) for place in members}
     return lpp.rank(variants, fit=fit, executor=workers, time_limit=LIMIT, parameters=rows[members[0]]["sizes"])
 
 
-def hold(ranking: lpp.Ranking, measured: Mapping[str, float], held: Mapping[float, list[tuple[bool, int]]]) -> None:
-    """Add to *held*, by probability, whether the shortlist holds one that is fast enough, and how many are on it."""
+def check_shortlists(
+    ranking: lpp.Ranking, measured: Mapping[str, float], hits: Mapping[float, list[tuple[bool, int]]]
+) -> None:
+    """Append to *hits*, by probability, whether the shortlist has a kernel that is fast enough, and its length."""
     fastest = min(measured[name] for name in ranking.order)
     for probability in PROBABILITIES:
         names = ranking.shortlist(REGRET, probability).names
-        is_held = min(measured[name] for name in names) <= (1 + REGRET) * fastest
-        held[probability].append((is_held, len(names)))
+        has_fast_one = min(measured[name] for name in names) <= (1 + REGRET) * fastest
+        hits[probability].append((has_fast_one, len(names)))
 
 
-def print_shortlists(held: Mapping[float, list[tuple[bool, int]]]) -> None:
-    """Print how often shortlists hold one that is fast enough, and how long they are; *held* as :func:`hold` has it."""
-    for probability, found in held.items():
-        holds, lengths = zip(*found, strict=True)
+def print_shortlists(hits: Mapping[float, list[tuple[bool, int]]]) -> None:
+    """Print the share of shortlists with a kernel that is fast enough, and their mean length."""
+    for probability, found in hits.items():
+        has_fast, lengths = zip(*found, strict=True)
         print(
-            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(holds):.0%} of {len(holds)} "
-            f"hold one that is fast enough, {np.mean(lengths):.1f} kernels each"
+            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(has_fast):.0%} of {len(has_fast)} "
+            f"contain a kernel that is fast enough; mean length {np.mean(lengths):.1f}"
         )
 
 
 def main() -> None:
-    """Rank the groups that each fold leaves out."""
+    """Rank the held-out groups of each fold."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     add_files(parser)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--every", type=int, default=1, help="only each of the groups that comes every so many")
-    asked = parser.parse_args()
+    parser.add_argument("--workers", type=int, default=1, help="number of worker processes")
+    parser.add_argument("--every", type=int, default=1, help="rank only every N-th group")
+    options = parser.parse_args()
     rows = measured_kernels()
-    observations = observed(rows, [each for each in gathered(asked.file) if each.pipelines])
+    observations = observed(rows, [each for each in gathered(options.file) if each.pipelines])
     groups: dict[str, list[Observation]] = defaultdict(list)
     for row in observations:
         groups[row.kernel_class].append(row)
-    chosen = set(sorted(groups)[:: asked.every])
+    chosen = set(sorted(groups)[:: options.every])
     provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
     seconds: dict[str, float] = {}
     failures: Counter[str] = Counter()
-    held: dict[float, list[tuple[bool, int]]] = defaultdict(list)
-    took = 0.0
-    with ProcessPoolExecutor(asked.workers) as workers:
+    hits: dict[float, list[tuple[bool, int]]] = defaultdict(list)
+    elapsed = 0.0
+    with ProcessPoolExecutor(options.workers) as workers:
         for fold in folds([row.kernel_class for row in observations]):
             (fit,) = fit_observations(provenance, [r for r in observations if r.kernel_class not in fold], PIPELINES)
             for name in sorted(fold & chosen):
                 begin = time.perf_counter()
                 ranking = ranked(rows, fit, groups[name], workers)
-                took += time.perf_counter() - begin
+                elapsed += time.perf_counter() - begin
                 seconds |= ranking.seconds
                 failures.update(ranking.failures.values())
                 if len(ranking.order) >= FEWEST:
-                    hold(ranking, {row.label: row.seconds for row in groups[name]}, held)
-    told = [row for row in observations if row.label in seconds]
+                    check_shortlists(ranking, {row.label: row.seconds for row in groups[name]}, hits)
+    ranked_rows = [row for row in observations if row.label in seconds]
     found = table("", *FIGURES)
-    found.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
+    found.add_row("rank", *figures(np.array([seconds[row.label] for row in ranked_rows]), ranked_rows))
     validated = cross_validate(observations, PIPELINES).left_out[PIPELINES[0].name].seconds
     direct = {row.label: time for row, time in zip(observations, validated, strict=True)}
-    found.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
+    found.add_row("fits alone", *figures(np.array([direct[row.label] for row in ranked_rows]), ranked_rows))
     show(found)
-    print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
-    print_shortlists(held)
+    rate = len(ranked_rows) / elapsed
+    print(f"{len(ranked_rows)} variants in {len(chosen)} groups, {rate:.2f} per second with {options.workers} workers")
+    print_shortlists(hits)
     print(f"not ranked: {dict(failures) or 'none'}")
 
 

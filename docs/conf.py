@@ -1,7 +1,7 @@
-"""The documentation as a site: `make docs` builds it into build/docs, without a network and without warnings.
+"""Sphinx configuration: `make docs` builds the site in build/docs, without network access and without warnings.
 
-What a reference names is linked where it has a page, and shown as code where it is there but has none. A name that is
-nowhere is a warning, which `make docs` does not let pass.
+A reference to a documented object becomes a link; a reference to an object that exists but is not documented is shown
+as code. An unknown name is a warning, with which `make docs` fails.
 """
 
 import os
@@ -20,7 +20,7 @@ from sphinx.ext.napoleon import Config, NumpyDocstring
 from sphinx.util.nodes import make_refnode
 
 DOCS = Path(__file__).parent
-# Where Sphinx-Gallery finds its scraper of figures.
+# Sphinx-Gallery imports its figure scraper from here.
 sys.path.append(str(DOCS / "pictures"))
 
 project = "loopyperf"
@@ -52,14 +52,14 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# Notebooks (docs/notebooks is a link) are kept without outputs: they are executed, and again where they have changed.
+# Notebooks (docs/notebooks is a link) are stored without outputs. Builds execute them if they have changed.
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_kernel_rgx_aliases = {".*": "python3"}
 
-# The gallery is drawn anew by each build, as its pictures depend on all of loopyperf, or not at all: -D plot_gallery=0.
+# Each build draws the whole gallery, because its figures depend on all of loopyperf. -D plot_gallery=0 disables this.
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
@@ -70,12 +70,12 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "image_scrapers": ("scraper.last_figure",),
     "capture_repr": (),
-    # An SVG, as pictures are: the drawn one takes its place.
+    # An SVG, like the figures, which replace it.
     "default_thumb_file": str(DOCS / "_static" / "not_drawn.svg"),
     "reset_modules": (),
     "doc_module": ("loopyperf",),
     "backreferences_dir": "auto_gallery/backreferences",
-    # Notebooks of our own have answers beside their cells; MyST would execute these, too.
+    # No notebooks of the examples: MyST would execute them as well.
     "notebook_extensions": set(),
     "download_all_examples": False,
     "write_computation_times": False,
@@ -87,8 +87,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
 
-# Builds have no network: what is Python's, NumPy's or Loopy's is then shown as code. With LOOPYPERF_DOCS_INVENTORIES=1
-# their inventories are fetched, and it is linked.
+# Builds have no network access, and show names of Python, NumPy or Loopy as code. With LOOPYPERF_DOCS_INVENTORIES=1,
+# they fetch the inventories of these projects, and link the names.
 INVENTORIES = {
     "python": "https://docs.python.org/3",
     "numpy": "https://numpy.org/doc/stable",
@@ -96,26 +96,26 @@ INVENTORIES = {
     "islpy": "https://documen.tician.de/islpy",
     "pymbolic": "https://documen.tician.de/pymbolic",
 }
-# What Sphinx cannot see: Optuna's class is imported for type checkers only, and of `Annotated[...] | None` in a struct
-# it makes a name of the module that the other part is from.
+# Names that Sphinx cannot resolve: Optuna's class is imported only for type checkers, and Sphinx prefixes `Annotated`
+# of `Annotated[...] | None` in a struct with the wrong module.
 nitpick_ignore = [
     ("py:class", "BaseSampler"),
     ("py:class", "datetime.Annotated"),
     ("py:class", "collections.abc.Annotated"),
-    # Of a signature with a default factory, Sphinx splits types at their commas.
+    # In signatures with a default factory, Sphinx splits types at commas.
     ("py:class", "collections.abc.Mapping[int"),
     ("py:class", "collections.abc.Mapping[str"),
 ]
-# The bounds of an annotated number are floats, and Sphinx takes what it does not parse as an integer for a name.
+# Sphinx treats the bounds of annotated numbers as names, because they are floats and not integers.
 nitpick_ignore_regex = [("py:class", r"[\d.e+-]+")]
 is_online = os.environ.get("LOOPYPERF_DOCS_INVENTORIES") == "1"
 intersphinx_mapping = {name: (place, None) for name, place in INVENTORIES.items()} if is_online else {}
 
 
 def resolved(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.Element) -> nodes.Node | None:
-    """Return a link to what a reference of our docstrings names, its text where that has no page, None for nothing.
+    """Return a link to the target of a reference, its text if the target is not documented, or None if there is none.
 
-    Docstrings name things as their module does, without the way to them: ``:class:`Estimate```.
+    Docstrings use the names of their module without a path: ``:class:`Estimate```.
     """
     if node.get("refdomain") != "py":
         return None
@@ -130,7 +130,7 @@ def resolved(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: node
 
 
 def exists(name: str) -> bool:
-    """Return whether there is something called *name*, with its module and class."""
+    """Return whether the qualified *name* can be resolved."""
     try:
         pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError):
@@ -138,15 +138,15 @@ def exists(name: str) -> bool:
     return True
 
 
-# Types of parameters are words ("path", "optional"), not references.
+# Types of parameters are text ("path", "optional"), not references.
 NUMPY_STYLE = Config(napoleon_use_param=False, napoleon_use_rtype=False)
 
 
 def as_written(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Have a docstring shown as whoever reads the module sees it.
+    """Convert a docstring to reST that looks like the source.
 
-    A module's indented lines, its equations, stand as they are, but for the space before their numbers, for which a
-    page has no room. A magnitude, ``|x|``, is no substitution.
+    Indented lines of a module docstring (equations) become literal blocks; the space before equation numbers is
+    reduced, because pages are narrow. ``|x|`` is escaped, so that it is not a substitution.
     """
     text = "\n".join(lines)
     if what == "module":
@@ -154,29 +154,29 @@ def as_written(app: Sphinx, what: str, name: str, thing: object, options: object
         text = re.sub(r"(?<=\S) {4,}", "   ", text)
     else:
         text = text.replace("|", r"\|")
-    # Napoleon, as an extension, takes a colon in the docstring of an attribute for the end of its type.
+    # As an extension, Napoleon would treat the text before a colon in an attribute docstring as its type.
     if what in ("function", "method", "class", "exception"):
         text = str(NumpyDocstring(text, NUMPY_STYLE, what=what))
-    # "S. Williams" at the beginning of a line is nobody's nineteenth item.
+    # "S. Williams" at the start of a line is not the 19th item of a list.
     text = re.sub(r"(?m)^( *[A-Z])\. ", r"\1\\. ", text)
     lines[:] = text.splitlines()
 
 
 def with_numbers(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Have each number of a device shown with what it is of, and its unit."""
+    """Add each number of a device class, with its description and unit."""
     for field, number in getattr(thing, "declared", dict)().items():
         kind = "int" if number.is_whole else "float"
         lines += ["", f".. py:attribute:: {field}", f"   :type: {kind} | None", "", f"   {number}", ""]
 
 
 def with_examples(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Have a function that draws shown with the examples of the gallery that call it."""
+    """Add the gallery examples that call a plot function to its documentation."""
     if name.startswith("loopyperf.explain.plots."):
         lines += ["", f".. minigallery:: {name}", ""]
 
 
 def with_defaults(app: Sphinx, context: click.Context, lines: list[str]) -> None:
-    """Have a command's description, and its options with their defaults, shown as its help shows them."""
+    """Show the description of a command and its options with their defaults, as in its help."""
     with_literal_options(app, context, lines)
     for option in context.command.params:
         if isinstance(option, click.Option) and not option.is_flag and isinstance(option.default, str | int | Path):
@@ -184,17 +184,17 @@ def with_defaults(app: Sphinx, context: click.Context, lines: list[str]) -> None
 
 
 def with_literal_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
-    """Have an option in a sentence, ``--json``, shown with both its dashes."""
+    """Mark options in sentences, such as ``--json``, as literals, so that both dashes are shown."""
     lines[:] = [line if line.startswith("..") else re.sub(r"(?<![`\w-])(--[a-z-]+)", r"``\1``", line) for line in lines]
 
 
 def as_typed(app: Sphinx, context: click.Context, lines: list[str]) -> None:
-    """Have what a help ends with, an example, shown as what one types."""
+    """Show the example at the end of a help text as a code block."""
     lines[:] = [".. code-block:: text", "", *(f"   {line.removeprefix('| ')}" for line in lines), ""]
 
 
 def setup(app: Sphinx) -> None:
-    """Connect the above."""
+    """Connect the event handlers."""
     app.connect("missing-reference", resolved)
     app.connect("autodoc-process-docstring", as_written)
     app.connect("autodoc-process-docstring", with_numbers)

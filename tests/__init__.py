@@ -1,4 +1,4 @@
-"""Tests. Loopy's files of cached results name functions by module: what tests leave there is kept from a user's own."""
+"""Tests. Their Loopy cache is separate from the user's: its entries refer to functions of test modules by name."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fits that need no device, a small campaign, and a folder for what is remembered."""
+"""Fixtures: fits that need no device, a small calibration campaign, and a cache folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ MakeFit = Callable[..., Fit]
 
 @pytest.fixture
 def make_fit() -> MakeFit:
-    """Return what makes a fit: 1 ns a multiplication and 1 µs a launch, unless changed."""
+    """Return a function that creates a fit: 1 ns per multiplication and 1 µs per launch, unless overridden."""
 
     def make(**changes: object) -> Fit:
         fields = {
@@ -34,14 +34,14 @@ def make_fit() -> MakeFit:
 
 
 @pytest.fixture(autouse=True)
-def forgotten_device() -> None:
-    """Forget which local device an earlier test found."""
+def clear_local_device() -> None:
+    """Clear the cached local device of earlier tests."""
     choice._local_device.cache_clear()
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that files are asked for in; it is not there yet."""
+    """Return the cache folder, which does not exist yet."""
     folder = tmp_path / "counted"
     monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
     return folder
@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what makes Loopy's passes, and the building of graphs, fail from then on."""
+    """Return a function that makes Loopy's preprocessing and the construction of graphs fail from then on."""
 
     def forbidden() -> None:
         monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
@@ -61,7 +61,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture
 def kernels(tmp_path: Path) -> Path:
-    """A folder of three small kernel files."""
+    """Return a folder with three small kernel files."""
     return write_kernel_files(tmp_path / "kernels")
 
 

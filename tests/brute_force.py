@@ -1,8 +1,8 @@
-"""An independent counter: it enumerates.
+"""An independent reference implementation of counting, by enumeration.
 
-At concrete sizes it lists the points of each instruction's loops one by one, evaluates conditions and addresses at
-them with NumPy, and adds up; many sizes are one pass. It knows nothing of quasi-polynomials, of barvinok, or of the
-counters in ``loopyperf.counts``; of loopyperf it uses only the front door and the names of the properties.
+At concrete sizes, it lists the points of each instruction's loops, evaluates conditions and addresses at these points
+with NumPy, and adds up the results, for many sizes at once. It does not use quasi-polynomials, barvinok or the
+counters in ``loopyperf.counts``; from loopyperf, it uses only ``loopyperf.kernel`` and the names of the properties.
 """
 
 import contextlib
@@ -42,9 +42,9 @@ def brute_force(
 ) -> dict[str, dict[str, int]]:
     """Return counting -> the unified model's properties of *kernel* at *sizes*, by enumeration.
 
-    Stride classes describe large problems: they are taken at *class_sizes*, by default at *sizes* themselves. With
-    *sub_group_size*, sub-groups of so many work-items are counted in place of work-items. Conditions on data hold with
-    a *share* of the runs, each whatever the others do. Counts of zero are left out.
+    Stride classes describe large problems: they are determined at *class_sizes*, by default at *sizes*. With
+    *sub_group_size*, sub-groups of that many work-items are counted instead of work-items. Each data-dependent
+    condition holds in a *share* of the executions, independently of the others. Counts of zero are omitted.
     """
     classes = sizes if class_sizes is None else class_sizes
     return brute_force_at_all(kernel, [sizes], classes, sub_group_size, share)[0]
@@ -57,7 +57,7 @@ def brute_force_at_all(
     sub_group_size: int | None = None,
     share: Fraction | None = None,
 ) -> list[dict[str, dict[str, int]]]:
-    """Return for each of *sizes* what :func:`brute_force` returns, the stride classes being those at *class_sizes*."""
+    """Return the result of :func:`brute_force` for each of *sizes*, with the stride classes at *class_sizes*."""
     totals = {counting: defaultdict[str, Numbers](lambda: np.zeros(len(sizes), int)) for counting in COUNTINGS}
     classes = _classes(kernel, class_sizes, share)
     enumerated = _Enumerated(kernel, sizes, sub_group_size, share)
@@ -83,7 +83,7 @@ def brute_force_at_all(
 
 def _nearest(name: str, number: Any) -> int:
     if UNSEEN in name:
-        return math.ceil(number)  # less than a half makes a difference, too: another property has it
+        return math.ceil(number)  # even less than a half matters: the counter reports it as another property
     return math.floor(Fraction(number) + Fraction(1, 2)) if isinstance(number, Fraction) else int(number)
 
 
@@ -100,7 +100,7 @@ def _finished(totals: dict[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the generated code does something: an instruction, or a predicate in front of one."""
+    """A place in the generated code: an instruction, or a predicate that guards one."""
 
     name: str
     launch: Launch
@@ -108,7 +108,7 @@ class _Place:
     evaluation: Evaluation | None = None
 
     def names(self) -> frozenset[str]:
-        """Return the variables that it involves."""
+        """Return the names of the variables that the instruction uses."""
         return frozenset(self.instruction.dependency_names())
 
 
@@ -123,7 +123,7 @@ def _places(kernel: Kernel) -> Iterator[_Place]:
 
 @dataclass
 class _Enumerated:
-    """The kernel at *sizes*, its points listed as they are asked for."""
+    """The kernel at *sizes*; the points of its loops are listed on first use."""
 
     kernel: Kernel
     sizes: Sequence[Sizes]
@@ -132,13 +132,13 @@ class _Enumerated:
     _points: dict[frozenset[str], Points] = field(default_factory=dict)
 
     def points(self, inames: frozenset[str]) -> Points:
-        """Return all points of the loops over *inames*; one point if there are none."""
+        """Return all points of the loops over *inames*; a single point if *inames* is empty."""
         if inames not in self._points:
             self._points[inames] = _points(self.kernel, inames, self.sizes)
         return self._points[inames]
 
     def launches(self, launch: Launch) -> Numbers:
-        """Return how often *launch* is launched: where, or as often as, what is tested before holds."""
+        """Return how often the host executes *launch*, given the predicates that it tests before."""
         inames = launch.host_inames
         how_often = Executions(self.kernel, launch, inames, self.sizes, self.points(inames))
         visitor = Visitor(self.kernel, how_often, inames, None, self.share)
@@ -146,7 +146,7 @@ class _Enumerated:
         return how_often.number(visitor.where(*tested_before(self.kernel, launch)), "paper")
 
     def visitor(self, place: _Place, counting: str = "paper") -> Visitor:
-        """Return the visitor of what is at *place*, having visited it."""
+        """Return a visitor that has visited the instruction or predicate at *place*."""
         vector = None if place.evaluation else vector_iname(self.kernel, place.instruction)
         inames = place.evaluation.inames if place.evaluation else frozenset(place.instruction.within_inames)
         inames -= {vector}
@@ -163,9 +163,10 @@ class _Enumerated:
 
 
 def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> set[str]:
-    """Return the inames of the hardware axes that *inames* leave out, of those that a single iname has.
+    """Return the inames of the hardware axes that *inames* do not cover, for axes that only one iname has.
 
-    Where Loopy nests them in no common loop, the code cannot say who runs what: all do.
+    If Loopy cannot nest the domains of these inames, the generated code cannot restrict the axis: all its work-items
+    execute the instruction.
     """
     everywhere = set[str]().union(*(instruction.within_inames for instruction in launch.instructions))
     tags = {iname: tag for iname in everywhere if (tag := kernel.hardware_axes.get(iname)) is not None}
@@ -180,7 +181,7 @@ def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> se
 
 
 def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes], has_holes: bool = True) -> Points:
-    """Return the points over *inames*; those that remainders leave out are among them unless it *has_holes*."""
+    """Return the points over *inames*; without *has_holes*, also those that modulo constraints exclude."""
     domain, bounding = _with_registers(kernel, inames)
     domain = domain.project_out_except(sorted(inames), [isl.dim_type.set])
     for name in bounding:
@@ -189,9 +190,9 @@ def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes], has_
 
 
 def _with_registers(kernel: Kernel, inames: frozenset[str]) -> tuple[isl.Set, set[str]]:
-    """Return the domain of *inames* where each register that bounds loops has its value, and these registers.
+    """Return the domain of *inames* with the values of the registers that bound loops, and these registers.
 
-    The loops that a value is computed of are dimensions, too.
+    The loops on which these values depend are dimensions of the domain, too.
     """
     registers, everything = _registers(kernel), kernel.loopy_kernel.all_inames()
     bounding: set[str] = set()
@@ -216,7 +217,7 @@ def _with_registers(kernel: Kernel, inames: frozenset[str]) -> tuple[isl.Set, se
 
 
 def _registers(kernel: Kernel) -> dict[str, Any]:
-    """Return integer registers with what they are computed of, once and for all."""
+    """Return the integer registers that are assigned exactly once, unconditionally, with their values."""
     variables = kernel.loopy_kernel.temporary_variables
     registers = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
     registers = {name for name in registers if variables[name].dtype.is_integral() and not variables[name].shape}
@@ -237,31 +238,33 @@ def _registers(kernel: Kernel) -> dict[str, Any]:
 def _overheads(
     kernel: Kernel, launch: Launch, sizes: Sequence[Sizes], sub_group_size: int | None, launches: Numbers
 ) -> dict[str, Numbers]:
-    alike = Counter((barrier.inames, barrier.groups) for barrier in launch.barriers)
-    one_each = {(barrier.inames, barrier.groups): barrier for barrier in launch.barriers}
-    passes = sum(number * _barrier_passes(kernel, launch, one_each[loops], sizes) for loops, number in alike.items())
+    repeats = Counter((barrier.inames, barrier.groups) for barrier in launch.barriers)
+    representatives = {(barrier.inames, barrier.groups): barrier for barrier in launch.barriers}
+    iterations = sum(
+        number * _barrier_executions(kernel, launch, representatives[loops], sizes) for loops, number in repeats.items()
+    )
     items = math.prod(extents(launch.local_axes, sizes).values())
     return {
         "launches": launches,
         "work-groups": launches * math.prod(extents(launch.group_axes, sizes).values()),
-        "barriers": passes * (items if sub_group_size is None else -(-items // sub_group_size)),
+        "barriers": iterations * (items if sub_group_size is None else -(-items // sub_group_size)),
     }
 
 
 def _without_holes(points: set[tuple[int, ...]], around: int) -> set[tuple[int, ...]]:
-    """Return the passes of nested loops, whose variables follow *around* other ones, from first value to last."""
-    passes = {point[:around] for point in points}
+    """Return the iterations of nested loops from first to last value; *around* other variables precede the loops'."""
+    iterations = {point[:around] for point in points}
     for depth in range(around, len(next(iter(points), ()))):
         values: dict[tuple[int, ...], set[int]] = {}
         for point in points:
             values.setdefault(point[:depth], set()).add(point[depth])
-        passes = {
+        iterations = {
             (*outer, value)
-            for outer in passes
+            for outer in iterations
             if outer in values
             for value in range(min(values[outer]), max(values[outer]) + 1)
         }
-    return passes
+    return iterations
 
 
 def _loops(kernel: Kernel, launch: Launch, barrier: Barrier) -> list[str]:
@@ -273,16 +276,16 @@ def _loops(kernel: Kernel, launch: Launch, barrier: Barrier) -> list[str]:
 
 
 def _unrolled_around(kernel: Kernel, launch: Launch, barrier: Barrier) -> set[str]:
-    """Return the unrolled loops around *barrier* that have no other loop around it inside."""
+    """Return the innermost loops around *barrier* that are unrolled, up to the first one that is not."""
     within = takewhile(lambda iname: is_unrolled(kernel.loopy_kernel, iname), reversed(_loops(kernel, launch, barrier)))
     return set(within)
 
 
-def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Sequence[Sizes]) -> Numbers:
-    """Return how often all groups together pass *barrier*: those that run its loops, along other axes all.
+def _barrier_executions(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Sequence[Sizes]) -> Numbers:
+    """Return how often groups execute *barrier*: those that execute its loops, and all along other axes.
 
-    It stands in every copy of the unrolled loops right around it, run or not, and loops run from their first pass to
-    their last.
+    Each copy of the unrolled loops directly around it contains the barrier, even if the copy is not executed, and loops
+    run from their first iteration to their last.
     """
     unrolled = _unrolled_around(kernel, launch, barrier)
     inames = (barrier.inames - unrolled) | barrier.groups
@@ -290,7 +293,9 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
     points = _points(kernel, inames, sizes, has_holes=bool(loops))
     order = [*sorted(barrier.groups), *loops]
     rows = (set(points.rows(order, place)) for place in range(len(sizes)))
-    passes = np.array([len(_without_holes(each, len(barrier.groups))) for each in rows]) if inames else points.number()
+    iterations = (
+        np.array([len(_without_holes(each, len(barrier.groups))) for each in rows]) if inames else points.number()
+    )
     decided = {kernel.hardware_axes.get(iname).axis for iname in barrier.groups}
     others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
     bounds = [kernel.loopy_kernel.get_iname_bounds(iname) for iname in unrolled]
@@ -298,7 +303,7 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
         bound.upper_bound_pw_aff.max_val().to_python() - bound.lower_bound_pw_aff.min_val().to_python() + 1
         for bound in bounds
     ]
-    return passes * math.prod(extents(others, sizes).values()) * math.prod(copies)
+    return iterations * math.prod(extents(others, sizes).values()) * math.prod(copies)
 
 
 # }}}
@@ -308,7 +313,7 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
 
 
 def _classes(kernel: Kernel, class_sizes: Sizes, share: Fraction | None) -> dict[str, list[str]]:
-    """Return for each place the properties that its accesses of global memory belong to, in their order."""
+    """Return for each place the properties of its accesses of global memory, in order."""
     seen = {place.name: visitor for place, visitor in _visited_at_origin(kernel, class_sizes, share)}
     strided = {access.array for visitor in seen.values() for access in visitor.accesses if needs_points(access)}
     at_sizes = _Enumerated(kernel, [class_sizes], share=share)
@@ -325,7 +330,7 @@ def _classes(kernel: Kernel, class_sizes: Sizes, share: Fraction | None) -> dict
 
 
 def _visited_at_origin(kernel: Kernel, sizes: Sizes, share: Fraction | None) -> Iterator[tuple[_Place, Visitor]]:
-    """Yield places with what visits one point of them, all loop variables 0, whether it belongs to the loops or not."""
+    """Yield each place with a visitor of the point with all loop variables 0, even if outside the domain."""
     inames = {iname: np.zeros(1, int) for iname in kernel.loopy_kernel.all_inames()}
     origin = Points({**inames, **{name: np.array([size]) for name, size in sizes.items()}}, np.zeros(1, int), 1)
     enumerated = _Enumerated(kernel, [sizes], share=share)

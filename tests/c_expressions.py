@@ -1,4 +1,4 @@
-"""Expressions in C, read from text."""
+"""A parser for expressions in C."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ TOKEN = re.compile(
 )
 LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %")
 PRECEDENCE = {operator: level for level, operators in enumerate(LEVELS, 1) for operator in operators.split()}
-"""of operators of two operands, all of which combine from left to right"""
+"""of the binary operators, all of which are left-associative"""
 TYPE = re.compile(r"u?(char|short|int|long)\d*|(float|double|half)\d*|u?int\d+_t|bool")
 
 
@@ -25,7 +25,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Signed:
-    """An operator with one operand."""
+    """A unary operator and its operand."""
 
     operator: str
     operand: "Node"
@@ -61,7 +61,7 @@ Node = Name | Literal | Signed | Binary | Choice | Cast | Call
 
 
 def parsed(text: str) -> Node:
-    """Return *text* as a tree."""
+    """Return the syntax tree of *text*."""
     tokens = _Tokens(text)
     tree = tokens.choice()
     assert tokens.next == "", f"{tokens.next} in {text}"

@@ -1,4 +1,4 @@
-"""Settings of all tests: no test reads or writes a person's own data, and none fails because a machine is busy."""
+"""Settings of all tests: no test reads or writes the user's data, and none fails because the machine is busy."""
 
 import os
 import warnings
@@ -16,18 +16,18 @@ from loopyperf.stages import cache as recent
 
 pytest_plugins = ["tests.answer_fixtures"]
 
-# Machines are shared: how long one example takes says nothing.
+# Test machines are shared: the run time of an example is not meaningful.
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
 
-# No test, and no process that one starts, reads answers from the user's cache or fills it.
+# No test, and no process that a test starts, reads from the user's cache or writes to it.
 os.environ["LOOPYPERF_CACHE"] = "0"
 
 MUST_TRY = "LOOPYPERF_MUST_TRY"
-"""set to 1, as `.ci/run` does: what is in :data:`TRIED` is not skipped, it fails where it cannot be tried"""
+"""set to 1, as in `.ci/run`, to make the tests in :data:`TRIED` fail where they would be skipped"""
 MUST = os.environ.get(MUST_TRY) == "1"
 TRIED = ("explain/pages/test_in_browser.py", "test_notebooks.py", "test_tutorial.py")
-"""what needs nothing but the environment and a browser; data, GPUs and Graphviz are not everywhere"""
+"""tests that require only the environment and a browser; data, GPUs and Graphviz are not available everywhere"""
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 
 
@@ -35,19 +35,19 @@ Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let a file that is skipped as a whole fail where it must be tried."""
+    """Report failure for a skipped file that must run."""
     report = yield
-    return _failed_if_not_tried(report, collector)
+    return _failed_if_skipped(report, collector)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let a test that is skipped fail where it must be tried."""
+    """Report failure for a skipped test that must run."""
     report = yield
-    return _failed_if_not_tried(report, item)
+    return _failed_if_skipped(report, item)
 
 
-def _failed_if_not_tried(report: Report, node: pytest.Collector | pytest.Item) -> Report:
+def _failed_if_skipped(report: Report, node: pytest.Collector | pytest.Item) -> Report:
     if MUST and report.skipped and node.path.relative_to(Path(__file__).parent).as_posix() in TRIED:
         assert isinstance(report.longrepr, tuple)
         report.outcome = "failed"
@@ -61,7 +61,7 @@ def _reason(skipped: tuple[str, int, str]) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Say below the last line of all what was not tried, and why: a skipped test is no test that has passed."""
+    """List skipped tests with reasons below pytest's summary, so that they are not mistaken for passed ones."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     skipped = [] if reporter is None else reporter.stats.get("skipped", [])
     reasons = Counter(_reason(each.longrepr) for each in skipped)
@@ -71,24 +71,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that stands in for a person's own data in this test; it is not there yet."""
+    """Return the folder that replaces the user's data folder in this test; it does not exist yet."""
     folder = tmp_path / "own data"
     monkeypatch.setenv("LOOPYPERF_DATA", str(folder))
     monkeypatch.delenv("LOOPYPERF_DEVICE", raising=False)
-    # pytest-xdist gives its workers the width of its own terminal, and commands fold their lines there.
+    # pytest-xdist passes the width of its terminal to its workers, and commands would wrap their lines at that width.
     monkeypatch.delenv("COLUMNS", raising=False)
     return folder
 
 
 @pytest.fixture(autouse=True)
-def forgotten_counts() -> None:
-    """Forget what earlier tests have counted."""
+def clear_counts() -> None:
+    """Clear the cached counts of earlier tests."""
     recent.clear_memory()
 
 
 @pytest.fixture
 def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Draw each kernel anew, where Hypothesis would vary each five times, and leave no trace in Loopy's caches."""
+    """Draw each kernel independently, without Hypothesis's five mutations of each, and disable Loopy's caches."""
     monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
     with lp.CacheMode(False), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""Numbers that count the real operations done with them, by the type in which these are done.
+"""Numbers without values that count the real operations applied to them, by type.
 
-They have no values. Complex ones do what the functions of ``pyopencl-complex.h`` do, which Loopy's OpenCL code calls.
+Complex numbers execute the operations of the functions in ``pyopencl-complex.h``, which Loopy's OpenCL code calls.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ Tally = Counter[tuple[str, np.dtype[Any]]]
 
 @dataclass(frozen=True)
 class Real:
-    """A real number; what is done with it is entered into its tally."""
+    """A real number; its tally counts the operations applied to it."""
 
     dtype: np.dtype[Any]
     tally: Tally
 
-    def _did(self, kind: str, *others: object) -> Any:
+    def _counted(self, kind: str, *others: object) -> Any:
         if any(isinstance(other, (Complex, Vector)) for other in others):
             return NotImplemented
         result = self.with_others(*others)
@@ -30,27 +30,27 @@ class Real:
         return result
 
     def with_others(self, *others: object) -> "Real":
-        """Return a number of the type that C converts this one and *others* to; those of Python's have none."""
+        """Return a number of the type to which C converts this one and *others*; Python numbers have no type."""
         dtype = self.dtype
         for other in others:
             dtype = common(dtype, other.dtype) if isinstance(other, Real) else dtype
         return Real(dtype, self.tally)
 
     def converted(self, dtype: np.dtype[Any]) -> "Real":
-        """Return this number as one of type *dtype*."""
+        """Return this number, converted to type *dtype*."""
         return Real(dtype, self.tally)
 
     def __add__(self, other: object) -> Any:
-        return self._did("add", other)
+        return self._counted("add", other)
 
     def __mul__(self, other: object) -> Any:
-        return self._did("mul", other)
+        return self._counted("mul", other)
 
     def __truediv__(self, other: object) -> Any:
-        return self._did("div", other)
+        return self._counted("div", other)
 
     def __pow__(self, other: object) -> Any:
-        return self._did("pow", other)
+        return self._counted("pow", other)
 
     __radd__ = __sub__ = __rsub__ = __add__
     __rmul__ = __mul__
@@ -60,15 +60,15 @@ class Real:
         return self
 
     def special(self, *others: object) -> "Real":
-        """Return the value of a function that costs more than arithmetic."""
-        return self._did("special", *others)
+        """Return the value of a special function, which costs more than arithmetic."""
+        return self._counted("special", *others)
 
     sqrt = exp = log = sin = cos = sinh = cosh = atan2 = hypot = special
 
 
 @dataclass(frozen=True)
 class Complex:
-    """A complex number of two counting parts."""
+    """A complex number; its parts count their operations."""
 
     real: Real
     imag: Real
@@ -152,7 +152,7 @@ class Complex:
 
 @dataclass(frozen=True)
 class Vector:
-    """An OpenCL vector: operations are those of its members."""
+    """An OpenCL vector; an operation applies to each member."""
 
     members: tuple[Real, ...]
 
@@ -200,16 +200,16 @@ def number(dtype: np.dtype[Any], tally: Tally) -> Number:
 
 
 def common(left: np.dtype[Any], right: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type to which C converts operands of two types: the larger one, of floats if there are any.
+    """Return the type to which C converts operands of two types: the larger one, or the larger float if there is one.
 
-    NumPy makes floats of integers of two signs.
+    NumPy differs: it converts int64 and uint64 to a float.
     """
     floats = [dtype for dtype in (left, right) if dtype.kind == "f"]
     return max(floats or (left, right), key=lambda dtype: dtype.itemsize)
 
 
 def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the real numbers that *dtype* is made of."""
+    """Return the type of the real components of *dtype*."""
     if dtype.names:
         (member,) = set(_members(dtype))
         return member

@@ -1,10 +1,9 @@
-"""The documents, and what runs in them.
+"""The documents, and the code in them that tests run.
 
-Conventions: a ``python`` block that begins with ``# name.py`` is a file of that name; one with ``>>>`` prompts is a
-session, and all sessions of a document share one namespace. In a ``console`` block, what follows ``$`` is a command of
-ours, which is run, and the lines below are what it prints; ``...`` stands for anything. A ``shell`` block is what a
-reader may run, which takes long or needs a device: its commands are only parsed. Pages of the site find the tutorial's
-Python files beside them.
+Conventions: a ``python`` block that starts with ``# name.py`` is a file of that name; a block with ``>>>`` prompts is a
+session, and all sessions of a document share one namespace. In a ``console`` block, the text after ``$`` is a loopyperf
+command, which is run, and the lines below are its output; ``...`` matches anything. The commands in a ``shell`` block
+take long or need a device: they are only parsed. The code in pages of the site can use the tutorial's Python files.
 """
 
 import doctest
@@ -28,23 +27,23 @@ class Block:
     language: str
     text: str
     line: int
-    """number of its first line within the document"""
+    """number of its first line in the document"""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command and what it prints."""
+    """A command and its output in the document."""
 
     command: str
     shown: str
 
     def prints(self, received: str) -> bool:
-        """Return whether that is what the document shows."""
+        """Return whether *received* matches the output in the document."""
         return doctest.OutputChecker().check_output(self.shown, received, doctest.ELLIPSIS)
 
 
 def blocks(document: Path) -> list[Block]:
-    """Return the fenced blocks of *document*, in order; directives of the site are none."""
+    """Return the fenced blocks of *document* in order, without directives of the site."""
     text = document.read_text(encoding="utf-8")
     fenced = re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1) for match in fenced]
@@ -56,7 +55,7 @@ def prose(document: Path) -> str:
 
 
 def steps(console: str) -> list[Step]:
-    """Return the commands of a console, each with what is printed before the next one."""
+    """Return the commands of a console block, each with the output before the next one."""
     parts = re.split(r"^\$ (.*)\n", console, flags=re.MULTILINE)[1:]
     return [Step(command, shown) for command, shown in zip(parts[::2], parts[1::2], strict=True)]
 
@@ -67,9 +66,9 @@ def steps_of(document: Path) -> list[Step]:
 
 
 def commands(document: Path) -> Iterator[list[str]]:
-    """Yield the words of each of our commands in *document*, in blocks and in prose, without the variables before.
+    """Yield the words of each loopyperf or make command in *document*, in blocks and in prose.
 
-    Nor with where a shell sends what they print.
+    Environment variables before the command and redirections after it are removed.
     """
     lines = [line for block in blocks(document) if block.language == "shell" for line in block.text.splitlines()]
     quoted = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(document))]
@@ -90,7 +89,7 @@ def files(document: Path) -> dict[str, str]:
 
 
 def write_files(document: Path, folder: Path) -> None:
-    """Save what a reader of *document* has beside it: the tutorial's files for a page of the site, and its own."""
+    """Save the files that the code in *document* needs: its own and, for a page of the site, the tutorial's."""
     if document.is_relative_to(SITE):
         for path in TUTORIAL.glob("*.py"):
             shutil.copy(path, folder)
@@ -99,7 +98,7 @@ def write_files(document: Path, folder: Path) -> None:
 
 
 def run_sessions(document: Path) -> doctest.TestResults:
-    """Run the sessions of *document* one after the other, and return how many examples failed."""
+    """Run the sessions of *document* in order and return how many examples failed."""
     parser, runner, namespace = doctest.DocTestParser(), doctest.DocTestRunner(), {"__name__": document.stem}
     for block in blocks(document):
         if block.language == "python" and ">>> " in block.text:

@@ -1,4 +1,4 @@
-"""What one instruction does: operations and accesses, each with the points at which it happens."""
+"""Operations and accesses of one instruction, each with the points at which it is executed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,16 +28,16 @@ from tests.pointwise import PointwiseEvaluator, is_even
 from tests.stride_classes import Access, Lanes, UnevenLanes
 
 LANES = 32
-"""as many are looked at where they are not all equally far apart"""
-PASSES = range(-12, 12)
-"""those that are looked at, counted from the middle of each loop"""
+"""number of lanes examined if they are not equally spaced"""
+ITERATIONS = range(-12, 12)
+"""iterations examined, relative to the middle of each loop"""
 FAR = 1 << 40
-"""elements between the arrays that an axis is made of"""
+"""elements between the arrays into which Loopy separates an axis"""
 
 
 @dataclass(frozen=True)
 class Happening:
-    """An operation, by its property, or an access; *number* of it at each *active* point."""
+    """A property of operations, or an access, executed *number* times at each *active* point."""
 
     what: str | Access
     number: int
@@ -45,7 +45,7 @@ class Happening:
 
 
 def vector_iname(kernel: Kernel, instruction: Any) -> str | None:
-    """Return the loop that the generated code runs as one vector operation, as its own checker finds."""
+    """Return the loop that the generated code executes as one vector operation, according to Loopy's checker."""
     loopy_kernel = kernel.loopy_kernel
     tagged = [name for name in instruction.within_inames if loopy_kernel.iname_tags_of_type(name, VectorizeTag)]
     if not tagged or not isinstance(instruction, Assignment) or instruction.atomicity:
@@ -54,7 +54,7 @@ def vector_iname(kernel: Kernel, instruction: Any) -> str | None:
     try:
         stores_vector, computes_vector = checker(instruction.assignee), checker(instruction.expression)
         for leaf in DependencyMapper(include_subscripts=True)(instruction.expression):
-            checker(leaf)  # Loopy does not look at all of them, and may write code that is none
+            checker(leaf)  # Loopy does not check all of them and may generate invalid code
     except UnvectorizableError:
         return None
     whole = _is_whole(kernel, frozenset(instruction.within_inames), tagged[0])
@@ -62,7 +62,7 @@ def vector_iname(kernel: Kernel, instruction: Any) -> str | None:
 
 
 def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
-    """Return whether the loop over *iname* has all its points at each point of the others."""
+    """Return whether the loop over *iname* has its full length at each point of the other loops."""
     slabs = kernel.loopy_kernel.iname_slab_increments.values()
     assert not any(map(any, slabs)), "vectors in some slabs of a loop and members in others are not known"
     points = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
@@ -80,7 +80,7 @@ def _checker(kernel: Kernel, iname: str) -> VectorizabilityChecker:
 
 
 class Visitor:
-    """Visits expressions, with the points at which they are evaluated; :attr:`happenings` says what they do."""
+    """Visits expressions with the points where they are evaluated; :attr:`happenings` lists what they execute."""
 
     def __init__(
         self,
@@ -99,15 +99,15 @@ class Visitor:
         self.writer = Writer(kernel, inames)
         self.happenings: list[Happening] = []
         self.registers: Mapping[str, Any] = {}
-        """name -> what it is computed of, where it stands for that"""
+        """name -> the expression that replaces it"""
 
     @property
     def accesses(self) -> list[Access]:
-        """Return the accesses of global memory, in their order."""
+        """Return the accesses of global memory, in order."""
         return [happening.what for happening in self.happenings if isinstance(happening.what, Access)]
 
     def instruction(self, instruction: Any) -> None:
-        """Visit *instruction*, its predicates apart."""
+        """Visit *instruction*, without its predicates."""
         if not isinstance(instruction, MultiAssignmentBase):
             return
         active = self.where(*instruction.predicates)
@@ -120,7 +120,7 @@ class Visitor:
             self.indices(assignee, active)
 
     def assigned(self, instruction: MultiAssignmentBase) -> Iterator[tuple[Any, LoopyType]]:
-        """Yield the expressions that are assigned, each with the type of its assignee."""
+        """Yield the assigned expressions, each with the type of its assignee."""
         names = instruction.assignee_var_names()
         types: list[Any] = [self.kernel.loopy_kernel.get_var_descriptor(name).dtype for name in names]
         if isinstance(instruction, Assignment):
@@ -129,17 +129,17 @@ class Visitor:
             yield from zip(instruction.expression.parameters, types, strict=True)
 
     def makes_tuple(self, instruction: MultiAssignmentBase) -> bool:
-        """Return whether *instruction* assigns several expressions, rather than what one call returns."""
+        """Return whether *instruction* assigns several expressions, rather than the results of one call."""
         return self.kernel.callables[instruction.expression.function.name].name == "make_tuple"
 
     # {{{ conditions
 
     def where(self, *conditions: Any) -> np.ndarray:
-        """Return at which points all *conditions* hold, or how often where they depend on data."""
+        """Return at which points all *conditions* hold, or in which share of executions if they depend on data."""
         return reduce(both, map(self.holds, conditions), np.ones(len(self.points), bool))
 
     def holds(self, condition: Any) -> np.ndarray:
-        """Return at which points *condition* holds, or how often if it depends on data."""
+        """Return at which points *condition* holds, or in which share of executions if it depends on data."""
         condition = self.in_full(condition)
         if get_dependencies(condition) <= self.evaluate.context.keys():
             return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
@@ -153,7 +153,7 @@ class Visitor:
         return np.full(len(self.points), float(self.share))
 
     def junction(self, expr: prim.LogicalAnd | prim.LogicalOr, active: np.ndarray, context: str | None) -> None:
-        """Visit each child where those before it have not decided."""
+        """Visit each child at the points where the previous ones have not decided the result."""
         for child in expr.children:
             self.expression(child, active, context)
             holds = self.holds(child)
@@ -166,12 +166,12 @@ class Visitor:
     def expression(
         self, expr: Any, active: np.ndarray, context: str | None = None, needed: LoopyType | None = None
     ) -> None:
-        """Visit the text of *expr*, where a number of type *context* is wanted, evaluated at the *active* points."""
+        """Visit the text of *expr*, in the type context *context*, evaluated at the *active* points."""
         if isinstance(expr, prim.ExpressionNode):
             TextEvaluator(self.writer, self).evaluated(self.writer.text(expr, context, needed), active)
 
     def loaded(self, expr: Any, active: np.ndarray, tally: Tally) -> Number:
-        """Visit an access; return a number of its kind, or one for each member of a vector."""
+        """Visit an access; return a number of its type, or a vector of such numbers."""
         self.access(expr, "load", active)
         self.indices(expr, active)
         result = number(self.types(expr).numpy_dtype, tally)
@@ -182,11 +182,11 @@ class Visitor:
 
     def indices(self, expr: Any, active: np.ndarray) -> None:
         """Visit the indices of an access."""
-        for index in _indices(expr):
+        for index in _index_tuple(expr):
             self.expression(index, active, "i")
 
     def reduced(self, expr: prim.Call, active: np.ndarray) -> None:
-        """Visit a step of a reduction that has several results."""
+        """Visit one step of a reduction with several results."""
         callee = self.kernel.callables[expr.function.name]
         types = callee.arg_id_to_dtype
         for place, parameter in enumerate(expr.parameters):
@@ -197,7 +197,7 @@ class Visitor:
             self.did("mul", types[-1].numpy_dtype, code.count(" * "), active)
 
     def did(self, kind: str, dtype: np.dtype[Any], times: int, active: np.ndarray) -> None:
-        """Take note of operations at the *active* points; those on integers are not counted."""
+        """Record operations at the *active* points; operations on integers are not counted."""
         if times and dtype.kind == "f":
             self.happenings.append(Happening(f"f{8 * dtype.itemsize} {kind}", times, active))
 
@@ -218,20 +218,20 @@ class Visitor:
         zero = np.zeros(len(self.points), int)
         lanes = self.lanes(expr, array)
         axes = [zero, *(axis + zero for axis in self.addresses(expr, array, {}))]
-        if isinstance(lanes, Lanes) and len(lanes.steps) < len(axes):  # a step along no axis, but in memory
+        if isinstance(lanes, Lanes) and len(lanes.steps) < len(axes):  # a step in memory, not along an axis
             axes = [zero, sum(axes)]
         found = Access(direction, name, bits, np.array(axes)[:, active > 0], lanes)
         self.happenings.append(Happening(found, 1, active))
 
     def in_full(self, expr: Any) -> Any:
-        """Return *expr* without registers that stand for something."""
+        """Return *expr* with registers replaced by their values."""
         return substitute(expr, dict(self.registers)) if get_dependencies(expr) & self.registers.keys() else expr
 
     def _is_whole(self, expr: Any) -> bool:
-        """Return whether *expr* is a vector, of the loop that runs all at once."""
+        """Return whether *expr* is a vector over the vectorized loop."""
         try:
             return self.is_vector is not None and self.is_vector(expr)
-        except UnvectorizableError:  # a call of a function, to which the generated code hands a vector all the same
+        except UnvectorizableError:  # a function call, to which the generated code passes a vector anyway
             return True
 
     def _vector_type(self, array: Any) -> np.dtype[Any]:
@@ -239,22 +239,22 @@ class Visitor:
         return self.kernel.loopy_kernel.target.vector_dtype(array.dtype, int(array.shape[axis])).numpy_dtype
 
     def strides(self, expr: Any, array: Any) -> list[Any]:
-        """Return for each index of *expr* how far apart in memory neighbours along it are, in what it accesses."""
+        """Return the stride in memory of each index of *expr*, in accessed elements or vectors."""
         if isinstance(expr, LinearSubscript) or array.dim_tags is None:
-            return [1] * len(_indices(expr))
+            return [1] * len(_index_tuple(expr))
         members = self.is_vector.vec_iname_length if self._is_whole(expr) else 1
         return [_stride(tag) // members for tag in array.dim_tags]
 
     def addresses(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> list[np.ndarray]:
-        """Return what each axis adds to the element's address at each point, with some inames *moved*."""
+        """Return the contribution of each axis to the address at each point, with some inames replaced by *moved*."""
         evaluator = PointwiseEvaluator({**self.evaluate.context, **moved})
-        axes = zip(_indices(expr), self.strides(expr, array), strict=True)
+        axes = zip(_index_tuple(expr), self.strides(expr, array), strict=True)
         return [np.asarray(evaluator(index)) * evaluator(stride) for index, stride in axes]
 
     def lanes(self, expr: Any, array: Any) -> Lanes | UnevenLanes:
-        """Return how *expr* moves along ``l.0``."""
+        """Return how the address of *expr* changes along ``l.0``."""
         (lane,) = self.kernel.lane_inames(self.inames) or (None,)
-        if lane is None or all(is_even(index, lane, self.inames) for index in _indices(expr)):
+        if lane is None or all(is_even(index, lane, self.inames) for index in _index_tuple(expr)):
             return self.even_lanes(expr, array)
         step = self.step_in_memory(expr, array, lane)
         if step is None:
@@ -262,7 +262,7 @@ class Visitor:
         return Lanes(abs(step), (0, step), 1, abs(step))
 
     def step_in_memory(self, expr: Any, array: Any, lane: str) -> int | None:
-        """Return how far each lane is from the one before, in elements; None where they are not equally far apart."""
+        """Return the distance of each lane from the previous one, in elements; None if it is not constant."""
         if len(self.points) < 2:
             return None
         zero = np.zeros(len(self.points), int)
@@ -277,20 +277,20 @@ class Visitor:
         return steps.pop() if len(steps) == 1 else None
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
-        """Yield the addresses of the first lanes in passes of the other loops that follow each other.
+        """Yield the addresses of the first lanes in consecutive iterations of the other loops.
 
-        Lanes that are left out between others are neighbours all the same, as they are where lanes are even.
+        Excluded lanes between others still count as neighbors, as for equally spaced lanes.
         """
         columns = self.points.columns
-        chosen = [self._rows_of_pass(lane, number) for number in PASSES] if len(self.points) > 1 else []
+        chosen = [self._rows_of_iteration(lane, number) for number in ITERATIONS] if len(self.points) > 1 else []
         for together in {tuple(rows.tolist()): rows for rows in chosen}.values():
             first, last = columns[lane][together].min(), columns[lane][together].max()
             lanes = np.arange(first, last + 1)[:LANES]
             here = {name: np.full(len(lanes), column[together[0]]) for name, column in columns.items()}
             yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
 
-    def _rows_of_pass(self, lane: str, number: int) -> np.ndarray:
-        """Return the points of a pass, each loop *number* passes from its middle, or where it was last before that."""
+    def _rows_of_iteration(self, lane: str, number: int) -> np.ndarray:
+        """Return the points of iteration *number* from the middle of each loop, or of the last one before."""
         rows = np.arange(len(self.points))
         for name, column in self.points.columns.items():
             if name in self.inames - {lane}:
@@ -301,7 +301,7 @@ class Visitor:
         return rows
 
     def even_lanes(self, expr: Any, array: Any) -> Lanes:
-        """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
+        """Return how *expr* moves along ``l.0`` at the first point; assert that all other points agree."""
         moved = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
         both = zip(self.addresses(expr, array, moved), self.addresses(expr, array, {}), strict=True)
         zero = np.zeros(len(self.points), int)
@@ -329,5 +329,5 @@ def _stride(tag: Any) -> Any:
     return 1 if isinstance(tag, VectorArrayDimTag) else FAR
 
 
-def _indices(expr: Any) -> list[Any]:
+def _index_tuple(expr: Any) -> list[Any]:
     return [expr.index] if isinstance(expr, LinearSubscript) else list(getattr(expr, "index_tuple", ()))

@@ -1,7 +1,7 @@
-"""All integer points of a parametric set, at many sizes at once, listed with NumPy.
+"""Enumeration of all integer points of a parametric set with NumPy, at many sizes at once.
 
-Dimension after dimension: the points listed so far are extended by every value between the bounds that they leave to
-the next dimension, and those kept that satisfy all constraints. isl projects; nothing here counts.
+For each dimension in turn, each point found so far is extended by every value between the bounds of the next dimension,
+and the points that satisfy all constraints are kept. isl only computes projections; it counts nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,24 +16,24 @@ Columns = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Points:
-    """Points at each of several sizes: one row each."""
+    """Points at several sizes, one row per point."""
 
     columns: Columns
-    """the coordinates and the parameters, by name"""
+    """coordinates and parameters, by name"""
     size: np.ndarray
-    """of each point, the place of its size among those listed at"""
+    """index of the size of each point"""
     sizes: int
-    """how many sizes the points were listed at, those without points included"""
+    """number of sizes, including those without points"""
 
     def __len__(self) -> int:
         return len(self.size)
 
     def number(self, where: np.ndarray | None = None) -> np.ndarray:
-        """Return how many points there are at each size, or how many *where* says so."""
+        """Return the number of points at each size, or of the points selected by *where*."""
         return np.bincount(self.size if where is None else self.size[where], minlength=self.sizes)
 
     def agree(self, values: np.ndarray) -> bool:
-        """Return whether *values*, one for each point, are the same at all points of each size."""
+        """Return whether *values*, one for each point, are equal at all points of each size."""
         of_size = np.zeros(self.sizes, int)
         of_size[self.size] = values
         return bool((values == of_size[self.size]).all())
@@ -56,7 +56,7 @@ def listed(domain: isl.Set, sizes: Sequence[Mapping[str, int]]) -> Points:
 
 
 def _extended(outer: isl.Set, place: int, points: Points) -> Points:
-    """Return *points* with one more coordinate, the last of *outer*; without its first coordinate, filtered."""
+    """Return *points* extended by the last coordinate of *outer*; only filtered if *place* is 0."""
     name = outer.get_dim_name(SET, place - 1) if place else None
     parts = [_inside(basic, points, name) for basic in outer.get_basic_sets()]
     if not parts:
@@ -81,7 +81,7 @@ def _inside(basic: isl.BasicSet, points: Points, name: str | None) -> Points:
 
 
 def _between_bounds(basic: isl.BasicSet, points: Points, name: str) -> Points:
-    """Return *points*, each once for every value of *name* between its rational bounds."""
+    """Return *points*, each repeated for every value of *name* between its rational bounds."""
     low, high = [], []
     for constraint in basic.remove_divs().get_constraints():
         expression = constraint.get_aff()
@@ -99,7 +99,7 @@ def _between_bounds(basic: isl.BasicSet, points: Points, name: str) -> Points:
 
 
 def _with_divs(basic: isl.BasicSet, points: Points) -> Columns:
-    """Return the columns of *points* with those of the floors that define *basic*, by their places."""
+    """Return the columns of *points* and those of the integer divisions in *basic*, by index."""
     columns = dict(points.columns)
     for place in range(basic.dim(DIV)):
         numerator = basic.get_div(place)

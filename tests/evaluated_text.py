@@ -1,4 +1,4 @@
-"""Text in C, evaluated with numbers that count what is done with them."""
+"""Evaluation of C expressions with numbers that count operations."""
 
 import operator
 import re
@@ -23,12 +23,12 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod,
 }
 FREE = re.compile(r"f?(min|max|abs)f?|clamp|_lpy_(real|imag|conj)_\w+|lpy_(min|max)_\w+")
-"""functions that choose, or change a sign"""
+"""functions that only select a value or change a sign"""
 OF_INTEGERS = re.compile(r"loopy_(floor_div|mod|pow_u?int)\w*|[lg]id|[tb]Idx|indexof\w*")
 POWER = re.compile(r"pow(f|f32|f64)?|loopy_pow_(float32|float64)_\w+")
 COMPLEX = re.compile(r"c(float|double)_(\w+)")
 DOUBLE = re.compile(r"erf|\w*[^f]")
-"""functions of doubles, in C, where each name is one function"""
+"""functions of doubles in plain C, which has no overloading"""
 COMPLEX_OPERATORS = {
     **dict.fromkeys(("add", "addr", "radd"), operator.add),
     **dict.fromkeys(("mul", "mulr", "rmul"), operator.mul),
@@ -37,11 +37,11 @@ COMPLEX_OPERATORS = {
 }
 
 
-class Surroundings(Protocol):
-    """What text is evaluated in: points, some of them active."""
+class VisitorProtocol(Protocol):
+    """What :class:`TextEvaluator` requires of a visitor of expressions at points, some of which are active."""
 
     def loaded(self, expr: Any, active: np.ndarray, tally: Tally) -> Number:
-        """Load *expr* at the *active* points; return a number of its kind."""
+        """Load *expr* at the *active* points; return a number of its type."""
         ...
 
     def expression(self, expr: Any, active: np.ndarray, context: str | None) -> None:
@@ -49,7 +49,7 @@ class Surroundings(Protocol):
         ...
 
     def junction(self, expr: Any, active: np.ndarray, context: str | None) -> None:
-        """Evaluate the parts of *expr* that are needed, at the *active* points."""
+        """Evaluate the children of *expr* that are needed, at the *active* points."""
         ...
 
     def holds(self, condition: Any) -> np.ndarray:
@@ -57,29 +57,29 @@ class Surroundings(Protocol):
         ...
 
     def did(self, kind: str, dtype: np.dtype[Any], times: int, active: np.ndarray) -> None:
-        """Take note of operations at the *active* points."""
+        """Record operations at the *active* points."""
         ...
 
 
 class TextEvaluator:
-    """Evaluates what a writer writes; the surroundings are told what is done."""
+    """Evaluates the text of *writer* and reports the operations to *visitor*."""
 
-    def __init__(self, writer: Writer, surroundings: Surroundings) -> None:
-        self.writer, self.surroundings = writer, surroundings
+    def __init__(self, writer: Writer, visitor: VisitorProtocol) -> None:
+        self.writer, self.visitor = writer, visitor
         self.tally = Tally()
         self.numbers: dict[str, Number] = {}
-        """of marks that have been evaluated: what is written twice is computed once"""
+        """of the marks evaluated so far: an expression that the text repeats is computed once"""
 
     def evaluated(self, text: str, active: np.ndarray) -> Number:
         """Return the value of *text*, evaluated at the *active* points."""
         result = self.value(parsed(text), active)
-        self.settle(active)
+        self.report_operations(active)
         return result
 
-    def settle(self, active: np.ndarray) -> None:
-        """Tell what has been done since the last time: it was at the *active* points."""
+    def report_operations(self, active: np.ndarray) -> None:
+        """Report the operations since the last call, which were executed at the *active* points."""
         for (kind, dtype), times in self.tally.items():
-            self.surroundings.did(kind, dtype, times, active)
+            self.visitor.did(kind, dtype, times, active)
         self.tally.clear()
 
     def value(self, node: Node, active: np.ndarray) -> Any:
@@ -87,7 +87,7 @@ class TextEvaluator:
             case Name(name):
                 return self.named(name, active)
             case Literal(text):
-                return Real(_type_of_literal(text), self.tally)
+                return Real(_literal_type(text), self.tally)
             case Signed(_, operand):
                 return self.value(operand, active)
             case Binary():
@@ -114,9 +114,9 @@ class TextEvaluator:
     def marked(self, mark: Mark, active: np.ndarray) -> Number:
         match mark.kind:
             case "load":
-                return self.surroundings.loaded(mark.expression, active, self.tally)
+                return self.visitor.loaded(mark.expression, active, self.tally)
             case "junction":
-                self.surroundings.junction(mark.expression, active, mark.context)
+                self.visitor.junction(mark.expression, active, mark.context)
                 return Real(INTEGER, self.tally)
             case _:
                 return self.value(parsed(self.writer.text(mark.expression, mark.context)), active)
@@ -127,26 +127,26 @@ class TextEvaluator:
 
     def binary(self, node: Binary, active: np.ndarray) -> Any:
         left = self.value(node.left, active)
-        again = node.right.name if isinstance(node.right, Name) and node.right.name in self.numbers else ""
+        repeated = node.right.name if isinstance(node.right, Name) and node.right.name in self.numbers else ""
         right = self.value(node.right, active)
         if node.operator not in ARITHMETIC:
             return Real(INTEGER, self.tally)
-        if node.operator == "*" and again.startswith("lpp_first"):  # a square, which is counted as a power
+        if node.operator == "*" and repeated.startswith("lpp_first"):  # a square, which counts as a power
             return left**right
-        if node.operator == "*" and (again.startswith("lpp_later") or _changes_sign(node.left, node.right)):
+        if node.operator == "*" and (repeated.startswith("lpp_later") or _changes_sign(node.left, node.right)):
             return _like(left, right)
         return ARITHMETIC[node.operator](left, right)
 
     def choice(self, node: Choice, active: np.ndarray) -> Any:
         assert isinstance(node.condition, Name), f"{node.condition} is no mark"
         mark = self.writer.marks[node.condition.name]
-        self.settle(active)
-        self.surroundings.expression(mark.expression, active, mark.context)
-        holds = self.surroundings.holds(mark.expression)
+        self.report_operations(active)
+        self.visitor.expression(mark.expression, active, mark.context)
+        holds = self.visitor.holds(mark.expression)
         values = list[Any]()
         for side, there in ((node.then, both(active, holds)), (node.otherwise, both(active, neither(holds)))):
             values.append(self.value(side, there))
-            self.settle(there)
+            self.report_operations(there)
         return _like(*values)
 
     # }}}
@@ -174,7 +174,7 @@ class TextEvaluator:
         if function == "dot":
             products = values[0] * values[1]
             return reduce(operator.add, products.members) if isinstance(products, Vector) else products
-        if isinstance(values[0], Complex):  # C's own, as cabsf is
+        if isinstance(values[0], Complex):  # functions of C such as cabsf
             name = function.removesuffix("f")
             return _complex(name if name == "conj" else name.removeprefix("c"), values)
         return values[0].special() if len(values) == 1 else _like(*values).special()
@@ -199,7 +199,7 @@ def _complex(function: str, parts: list[Any]) -> Any:
 
 
 def _like(first: Any, *others: Any) -> Any:
-    """Return a number of the type that C converts the first and the others to."""
+    """Return a number of the type to which C converts the arguments."""
     if isinstance(first, Real):
         several = [other for other in others if not isinstance(other, Real)]
         return several[0] if several else first.with_others(*others)
@@ -207,7 +207,7 @@ def _like(first: Any, *others: Any) -> Any:
 
 
 def _changes_sign(*operands: Node) -> bool:
-    """Return whether one of the factors does nothing else."""
+    """Return whether one of the factors only changes the sign."""
     return any(map(_is_sign, operands))
 
 
@@ -221,7 +221,7 @@ def _is_sign(node: Node) -> bool:
             return False
 
 
-def _type_of_literal(text: str) -> np.dtype[Any]:
+def _literal_type(text: str) -> np.dtype[Any]:
     if text.endswith("f"):
         return FLOAT32
     return FLOAT64 if re.search(r"[.e]", text) else INTEGER

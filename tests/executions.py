@@ -1,4 +1,4 @@
-"""How often what happens at some points is executed: by work-items, or by sub-groups of them."""
+"""Number of executions of an instruction at given points, by work-items or by sub-groups."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ Numbers = np.ndarray
 """one count for each size"""
 
 SMALL = 10_000
-"""beyond the denominators of shares"""
+"""larger than the denominators of all shares"""
 
 COUNTINGS = ("paper", "executed")
 
 
 def extents(axes: Mapping[int, isl.PwAff], sizes: Sequence[Sizes]) -> dict[int, Numbers]:
-    """Return axis -> how long it is at each of *sizes*."""
+    """Return axis -> its length at each of *sizes*."""
     lengths = {axis: pw_aff_to_expr(extent, int_ok=True) for axis, extent in axes.items()}
     return {
         axis: np.array([max(int(evaluate(length, dict(size))), 0) for size in sizes])
@@ -38,16 +38,16 @@ def extents(axes: Mapping[int, isl.PwAff], sizes: Sequence[Sizes]) -> dict[int, 
     }
 
 
-# {{{ conditions: where they hold, or how often, which is a number from 0 to 1
+# {{{ conditions: booleans for each point, or shares from 0 to 1
 
 
 def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return where, or how often, both conditions hold."""
+    """Return where, or in which share of executions, both conditions hold."""
     return first & second if first.dtype == second.dtype == bool else first * second
 
 
 def neither(condition: np.ndarray) -> np.ndarray:
-    """Return where, or how often, *condition* does not hold."""
+    """Return where, or in which share of executions, *condition* does not hold."""
     return ~condition if condition.dtype == bool else 1 - condition
 
 
@@ -87,7 +87,7 @@ class Executions:
         return number * (self.idle_groups if executed else 1)
 
     def _number(self, active: np.ndarray) -> Numbers:
-        """Return the number of *active* points, exactly: shares are fractions of small numbers."""
+        """Return the exact number of *active* points: shares are fractions with small denominators."""
         if active.dtype == bool:
             return self.points.number(active)
         shares = ((Fraction(share).limit_denominator(SMALL), active == share) for share in np.unique(active).tolist())
@@ -96,7 +96,7 @@ class Executions:
     # {{{ sub-groups
 
     def _sub_groups(self, active: np.ndarray, idle: Mapping[int, Numbers]) -> Numbers:
-        """Return how many sub-groups are active; along the *idle* axes all their work-items are."""
+        """Return the number of active sub-groups; along the *idle* axes, all work-items are active."""
         assert active.dtype == bool, "lanes of a sub-group that are active some of the time"
         rows, places = np.flatnonzero(active), self._places[active]
         for axis, length in idle.items():
@@ -104,19 +104,19 @@ class Executions:
             first = np.repeat(np.cumsum(times) - times, times)
             rows, places = np.repeat(rows, times), np.repeat(places, times)
             places = places + (np.arange(len(rows)) - first) * self._weights[axis][self.points.size[rows]]
-        one_each = _distinct([self.points.size[rows], places // self.sub_group_size, *self._passes(rows)])
-        return np.bincount(self.points.size[rows[one_each]], minlength=self.points.sizes)
+        representatives = _distinct([self.points.size[rows], places // self.sub_group_size, *self._iterations(rows)])
+        return np.bincount(self.points.size[rows[representatives]], minlength=self.points.sizes)
 
-    def _passes(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Return what tells executions apart that are not of the same pass of all loops, and of one group."""
+    def _iterations(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return columns that differ between iterations of the loops, and between groups."""
         return [self._numbered[name][rows] for name in self.others]
 
     @cached_property
     def _numbered(self) -> dict[str, np.ndarray]:
-        """Return the coordinates of the points; of sequential loops the numbers of their passes, from where they start.
+        """Return the coordinates of the points; for sequential loops, the iteration numbers relative to the start.
 
-        Where a loop starts may differ between the work-items, and between the passes of the loops around it. A copy of
-        an unrolled loop has the same value for all.
+        The start of a loop may differ between work-items, and between iterations of the loops around it. A copy of an
+        unrolled loop has the same value for all work-items.
         """
         columns = self.points.columns
         nest = [item.iname for item in self.launch.schedule if isinstance(item, EnterLoop)]
@@ -125,22 +125,22 @@ class Executions:
         for name in sorted((name for name in self.others if name in nest), key=nest.index):
             if not is_unrolled(self.kernel.loopy_kernel, name):
                 bounding = self._bounding(name).intersection(around)
-                alike = [self.points.size, *(columns[each] for each in sorted(bounding))]
-                numbered[name] = columns[name] - _least(columns[name], alike)
+                keys = [self.points.size, *(columns[each] for each in sorted(bounding))]
+                numbered[name] = columns[name] - _group_minimum(columns[name], keys)
             around.append(name)
         return numbered
 
     def _bounding(self, loop: str) -> set[str]:
-        """Return the inames that the generated code bounds *loop* with, where others are conditions inside it."""
+        """Return the inames in the generated bounds of *loop*; constraints on others become conditions inside it."""
         loopy_kernel = self.kernel.loopy_kernel
-        usable = get_usable_inames_for_conditional(loopy_kernel, self._begins(loop), self._operations)
+        usable = get_usable_inames_for_conditional(loopy_kernel, self._start(loop), self._operations)
         home = loopy_kernel.get_home_domain_index(loop)
         domains = [home, *loopy_kernel.all_parents_per_domain()[home]]
         names = {name for index in domains for name in loopy_kernel.domains[index].get_var_names(isl.dim_type.set)}
         return names & (usable | self._added(loop))
 
     def _added(self, loop: str) -> frozenset[str]:
-        """Return the inames of hardware axes that nothing in *loop* uses, which are usable once they are added."""
+        """Return the inames of hardware axes that no instruction in *loop* uses; once added, bounds can use them."""
         if any(loop in barrier.inames for barrier in self.launch.barriers):
             return frozenset()
         inside = [each.within_inames for each in self.launch.instructions if loop in each.within_inames]
@@ -148,8 +148,8 @@ class Executions:
         axes = (name for name in names if self.kernel.hardware_axes.get(name) is not None)
         return frozenset(axes).difference(*inside)
 
-    def _begins(self, loop: str) -> int:
-        """Return where in the schedule of the kernel *loop* begins, in this launch."""
+    def _start(self, loop: str) -> int:
+        """Return the index in the kernel's schedule at which *loop* starts in this launch."""
         schedule = self.kernel.loopy_kernel.linearization
         calls = [place for place, item in enumerate(schedule) if isinstance(item, CallKernel)]
         first = next(place for place in calls if schedule[place].kernel_name == self.launch.name)
@@ -162,7 +162,7 @@ class Executions:
 
     @cached_property
     def _weights(self) -> dict[int, Numbers]:
-        """Return for each axis how far apart its work-items are numbered, at each size."""
+        """Return for each axis the stride of its work-items in the linear index, at each size."""
         weights, weight = {}, np.ones(self.points.sizes, int)
         for axis in range(max(self.items, default=-1) + 1):
             weights[axis] = weight
@@ -171,32 +171,32 @@ class Executions:
 
     @cached_property
     def _places(self) -> np.ndarray:
-        """Return the number that the work-item of each point has in its group, idle axes left out."""
+        """Return the linear index of the work-item of each point in its group, without idle axes."""
         places = np.zeros(len(self.points), int)
         for axis, iname in self.lanes.items():
             places += (self.points.columns[iname] - self._first(iname)) * self._weights[axis][self.points.size]
         return places
 
     def _first(self, iname: str) -> np.ndarray:
-        """Return for each point where *iname* begins: there the generated code has work-item 0 of its axis."""
+        """Return for each point the lowest value of *iname*, which the generated code assigns to work-item 0."""
         first = pw_aff_to_expr(get_hw_axis_base_for_codegen(self.kernel.loopy_kernel, iname).to_pw_aff(), int_ok=True)
         return np.array([int(evaluate(first, dict(size))) for size in self.sizes])[self.points.size]
 
     # }}}
 
 
-def _least(values: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Return for each row the least of *values* in the rows that agree with it in all *columns*."""
+def _group_minimum(values: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Return for each row the minimum of *values* over the rows that agree with it in all *columns*."""
     if not len(values):
         return values
     _, group = np.unique(np.stack(columns), axis=1, return_inverse=True)
-    least = np.full(group.max() + 1, values.max())
-    np.minimum.at(least, group.ravel(), values)
-    return least[group.ravel()]
+    lowest = np.full(group.max() + 1, values.max())
+    np.minimum.at(lowest, group.ravel(), values)
+    return lowest[group.ravel()]
 
 
 def _distinct(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Return one row of each set of rows that agree in all *columns*."""
+    """Return the index of one row for each set of rows that agree in all *columns*."""
     key = np.zeros(len(columns[0]), int)
     for column in columns if len(key) else ():
         key = key * (int(column.max() - column.min()) + 1) + column - column.min()

@@ -1,4 +1,4 @@
-"""What fitted models are told, without a fit's provenance."""
+"""A fit for fitted models, without provenance."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ FREE = {
     **dict.fromkeys(("f32 add", "f32 mul", "local load 32-bit", "local store 32-bit"), 0.0),
     **{f"global {way} 32-bit stride 1": 0.0 for way in ("load", "store")},
 }
-"""weights of a fit by which these kernels' work costs nothing: without any weight for it, an estimate is refused"""
+"""zero weights for the operations of the tests' kernels: an estimate without weights for them raises an error"""
 
 
 @dataclass(frozen=True)

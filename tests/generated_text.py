@@ -1,4 +1,4 @@
-"""The text that Loopy's own code generator writes for an expression, with marks in place of what is looked at apart."""
+"""C expressions of Loopy's code generator, with marks in place of the parts that are evaluated separately."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ from loopyperf.kernel.launches import is_unrolled
 
 @dataclass(frozen=True)
 class Mark:
-    """What a name in the text stands for: an *expression*, written where a number of type *context* is wanted."""
+    """The meaning of a name in the text: an *expression* in the type context *context*."""
 
     kind: str
-    """a load, a choice's condition, a junction of conditions, or the first or a later factor of what is squared"""
+    """a load, the condition of a choice, a junction (and, or) of conditions, or a factor (first, later) of a square"""
     expression: Any
     context: str | None
 
 
 class _Marking:
-    """What is put in front of a target's mapper from expressions to C, so that it writes marks."""
+    """A mixin for a target's mapper from expressions to C, which makes it write marks."""
 
     marks: dict[str, Mark]
     kernel: Any
@@ -43,7 +43,7 @@ class _Marking:
     codegen_state: Any
 
     def get_cache_key(self, *arguments: Any, **options: Any) -> object:
-        """Return what no other expression has: equal loads at two places are two loads."""
+        """Return a unique key: equal loads in two places are two loads."""
         return object()
 
     def _mark(self, kind: str, expr: Any, context: str | None) -> prim.Variable:
@@ -71,7 +71,7 @@ class _Marking:
     map_logical_or = map_logical_and
 
     def map_power(self, expr: Any, context: Any) -> Any:
-        """Mark what is raised to a power that is written as a product: there it stands more than once."""
+        """Mark the base of a power that is written as a product, in which it occurs several times."""
         base, is_complex = expr.base, self.infer_type(expr).is_complex()
         if not prim.is_constant(expr.exponent) or expr.exponent not in ((2, 3, 4) if is_complex else (2,)):
             return super().map_power(expr, context)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
@@ -80,7 +80,7 @@ class _Marking:
         return super().map_power(prim.Power(base, expr.exponent), context)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
     def _squared(self, factors: list[Any], whole: LoopyType, context: Any) -> Any:
-        """Return the product of *factors*, of type *whole*, with marks that have their types; -1 stays what it is."""
+        """Return the product of *factors*, of type *whole*, as marks of the factors' types; -1 is not marked."""
         marked = list[Any]()
         for factor in factors:
             if prim.is_constant(factor) and factor == -1:
@@ -94,7 +94,7 @@ class _Marking:
 
 
 def _factors(expr: Any) -> Iterator[Any]:
-    """Yield what is multiplied in *expr*, of which the text has no parentheses around products of products."""
+    """Yield the factors of *expr*; the text has no parentheses around nested products."""
     if isinstance(expr, prim.Product):
         for child in expr.children:
             yield from _factors(child)
@@ -103,7 +103,7 @@ def _factors(expr: Any) -> Iterator[Any]:
 
 
 class Writer:
-    """Writes expressions of instructions within *inames*; what the names in the text mean is in :attr:`marks`."""
+    """Writes expressions of instructions within *inames*; :attr:`marks` has the meaning of names in the text."""
 
     def __init__(self, kernel: Kernel, inames: Collection[str]) -> None:
         self.kernel, self.marks = kernel, dict[str, Mark]()
@@ -116,17 +116,17 @@ class Writer:
         self._mapper.marks = self.marks
 
     def context(self, dtype: LoopyType) -> str | None:
-        """Return what is wanted of literals for a number of type *dtype*."""
+        """Return the type context of literals for a number of type *dtype*."""
         return dtype_to_type_context(self.kernel.loopy_kernel.target, dtype)
 
     def text(self, expr: Any, context: str | None, needed: LoopyType | None = None) -> str:
-        """Return what is written for *expr* where a number of type *context* is wanted, converted to type *needed*."""
+        """Return the text of *expr* in the type context *context*, converted to type *needed*."""
         written = self._mapper.rec(expr, context, needed)
         return self._builder.get_c_expression_to_code_mapper()(written, PREC_NONE)
 
 
 def _state(kernel: Kernel, written: dict[str, Any]) -> CodeGenerationState:
-    """Return what Loopy's generator knows within loops whose variables are *written* as given, None as they are."""
+    """Return the state of Loopy's generator within loops; *written* has replacements of their variables, or None."""
     loopy_kernel: Any = kernel.loopy_kernel
     variables = [*loopy_kernel.args, *loopy_kernel.temporary_variables.values()]
     return CodeGenerationState(
@@ -150,12 +150,12 @@ def _state(kernel: Kernel, written: dict[str, Any]) -> CodeGenerationState:
 
 
 def _written(kernel: Kernel, iname: str) -> Any:
-    """Return the expression that the generator replaces *iname* by, in the first copy if it is unrolled."""
+    """Return the expression with which the generator replaces *iname*, in the first copy if it is unrolled."""
     loopy_kernel: Any = kernel.loopy_kernel
     if is_unrolled(loopy_kernel, iname) or loopy_kernel.iname_tags_of_type(iname, VectorizeTag):
         try:
             bounds = loopy_kernel.get_iname_bounds(iname, constants_only=True)
-        except isl.Error:  # so many copies as a size says, which it cannot write
+        except isl.Error:  # the number of copies depends on a size, so Loopy cannot unroll the loop
             return None
         return pw_aff_to_expr(static_value_of_pw_aff(bounds.lower_bound_pw_aff.coalesce(), constants_only=False))
     tag = kernel.hardware_axes.get(iname)

@@ -1,11 +1,11 @@
-"""Small kernels that tests share, with their counts in a line each."""
+"""Small kernels that several tests use, with their counts."""
 
 import loopy as lp
 import numpy as np
 
 
 def doubled(size: str = "n", group: int = 16) -> lp.TranslationUnit:
-    """b[i] = 2 a[i] for *size* elements: a multiplication, a load and a store each; ⌈size/group⌉ work-groups."""
+    """b[i] = 2 a[i] for *size* elements, with a multiplication, a load and a store each; ⌈size/group⌉ work-groups."""
     knl = lp.make_kernel(
         f"{{[i]: 0 <= i < {size}}}",
         "b[i] = 2*a[i]",
@@ -18,7 +18,7 @@ def doubled(size: str = "n", group: int = 16) -> lp.TranslationUnit:
 
 
 def outer_product(rows: str = "n", columns: str = "m") -> lp.TranslationUnit:
-    """c[i, j] = a[i] b[j]: two loads, of which that of a is the same for all lanes, a multiplication, a store each."""
+    """c[i, j] = a[i] b[j]: a multiplication, a store and two loads each; all lanes load the same element of a."""
     knl = lp.make_kernel(
         f"{{[i, j]: 0 <= i < {rows} and 0 <= j < {columns}}}",
         "c[i, j] = a[i]*b[j]",
@@ -37,7 +37,7 @@ def outer_product(rows: str = "n", columns: str = "m") -> lp.TranslationUnit:
 
 
 def triangle(group: int = 16) -> lp.TranslationUnit:
-    """out[i] = sum over j ≤ i of a[j]: i + 1 loads and additions of work-item i, and a store."""
+    """out[i] = sum over j ≤ i of a[j]: work-item i executes i + 1 loads and additions, and a store."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i < n and 0 <= j <= i}",
         "out[i] = sum(j, a[j])",
@@ -50,7 +50,7 @@ def triangle(group: int = 16) -> lp.TranslationUnit:
 
 
 def two_launches() -> lp.TranslationUnit:
-    """c = 2a, then b = c reversed: a launch of n/16 groups, and one of n/32."""
+    """c = 2a, then b = c reversed: one launch of n/16 groups and one of n/32."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         """
@@ -68,7 +68,7 @@ def two_launches() -> lp.TranslationUnit:
 
 
 def gathered() -> lp.TranslationUnit:
-    """b[i] = a[index[i]]: where a is touched is data; ⌈n/16⌉ work-groups."""
+    """b[i] = a[index[i]]: indirect accesses of a; ⌈n/16⌉ work-groups."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = a[index[i]]",
@@ -85,7 +85,7 @@ def gathered() -> lp.TranslationUnit:
 
 
 def summed(terms: int) -> lp.TranslationUnit:
-    """b[i] = a[i] + 1/(a[i] + 2) + ... of so many terms."""
+    """b[i] = a[i] + 1/(a[i] + 2) + ..., with *terms* divisions."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = a[i]" + "".join(f" + 1/(a[i] + {term}.0f)" for term in range(2, terms + 2)),

@@ -1,4 +1,4 @@
-"""Questions to models that look at graphs, which tests ask again and again."""
+"""Estimates of graph-based models that tests repeat to check the cache."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,28 +32,28 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 
 
 def unsure() -> lp.TranslationUnit:
-    """Return a kernel that has an alternative; another object each time."""
+    """Return a new copy of a kernel whose private array may be in registers or in memory."""
     return UNSURE["8 or 16 passes"]()
 
 
 def ask(program: lp.TranslationUnit | None = None, n: Any = N, **changes: Any) -> Estimate:
-    """Return the answer to a question: roofline's of :func:`unsure`, unless changed."""
-    question = {"model": "roofline", "device": V100} | changes
-    return lpp.estimate(program or unsure(), parameters={"n": n}, **question)
+    """Return an estimate: of :func:`unsure` with the roofline model, unless overridden."""
+    options = {"model": "roofline", "device": V100} | changes
+    return lpp.estimate(program or unsure(), parameters={"n": n}, **options)
 
 
 def whole(answer: Any) -> str:
-    """Return all that an answer says, to the last bit."""
+    """Return all values of *answer* at full precision, for comparison."""
     return repr(answer.to_dict() if isinstance(answer, Estimate) else answer)
 
 
 def other_device() -> lpp.Device:
-    """Return a V100 of half the clock."""
+    """Return a V100 with half the clock frequency."""
     return replace(V100, clock=V100.clock / 2)
 
 
 def doubled_where_positive() -> lp.TranslationUnit:
-    """Return a kernel with a condition on data, ``positive``."""
+    """Return a kernel with the data-dependent condition ``positive``."""
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",

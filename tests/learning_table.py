@@ -1,4 +1,4 @@
-"""Training sets of which it is known what there is to learn."""
+"""Synthetic training sets with a known error of the base model."""
 
 import numpy as np
 
@@ -12,9 +12,9 @@ MADE_UP = Provenance(model="", device="Made Up", slug="made-up", counting="execu
 
 
 def examples(seed: int = 0, number: int = 72, noise: float = 0.02) -> list[Example]:
-    """Return kernels of which the base is off by exp(tanh(2 u) - v + 1/3), on average by nothing.
+    """Return kernels whose times are exp(tanh(2 u) - v + 1/3) times the base, with a mean log error of 0.
 
-    A third feature beside u and v means nothing.
+    The third feature, idle, has no effect.
     """
     rng = np.random.default_rng(seed)
     found: list[Example] = []

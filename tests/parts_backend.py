@@ -1,4 +1,4 @@
-"""A device made of arithmetic that runs parts of kernels: what a group takes is what a test says."""
+"""A synthetic backend that times parts of kernels; tests specify the time of each group."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,22 +23,22 @@ from loopyperf.measurement.environment import DeviceLimits, Environment
 
 LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20
-"""seconds; about a microsecond, and sums of ticks are exact"""
+"""seconds; about a microsecond, and a power of two, so that sums are exact"""
 LAUNCH = 4 * TICK
 HOST = 8 * TICK
-"""seconds by the wall clock beside those by the device's"""
+"""seconds by which the wall-clock time exceeds the device time"""
 
 
 def alike(group: Grid, program: str) -> float:
-    """A tick for each group."""
+    """Return one tick for each group."""
     return TICK
 
 
 @dataclass
 class PartsBackend:
-    """Runs nothing: a launch takes :data:`LAUNCH` and what *seconds* says of each of its groups; every other run twice.
+    """Runs nothing: a launch takes :data:`LAUNCH` plus *seconds* of each group, and twice that in every other run.
 
-    Its grids are those that the kernel's own launches have, and it runs *saturation* groups at once.
+    The grids are those of the kernel's own launches; the device executes *saturation* groups at once.
     """
 
     seconds: Callable[[Grid, str], float] = alike
@@ -46,11 +46,11 @@ class PartsBackend:
     name: str = "Arithmetic Device 1"
     limits: DeviceLimits = LIMITS
     asked: list[tuple[str, int]] = field(default_factory=list)
-    """programs that were run, with their groups"""
+    """programs that were run, with their numbers of groups"""
     evicted: list[int] = field(default_factory=list)
-    """bytes of other memory that were to be touched before each of these runs"""
+    """bytes of other memory to touch before each of these runs"""
     contents: list[dict[str, int]] = field(default_factory=list)
-    """how much of which arrays was on the device, each time"""
+    """leading bytes of arrays on the device, for each bound kernel"""
 
     @property
     def environment(self) -> Environment:
@@ -65,7 +65,7 @@ class PartsBackend:
 
 @dataclass
 class BoundToArithmetic:
-    """A kernel whose groups take what the backend says."""
+    """A kernel whose groups take the times that the backend specifies."""
 
     backend: PartsBackend
     case: BenchmarkCase
@@ -86,7 +86,7 @@ class BoundToArithmetic:
 
 
 def grids_of(unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> list[tuple[str, Grid]]:
-    """Return the grids of the kernel's launches, along all axes up to the last one."""
+    """Return the grid of each launch of the kernel, with all axes up to the last one in use."""
     found: list[tuple[str, Grid]] = []
     for launch in load_kernel(unit).launches:
         lengths = {axis: grid_extent(launch, axis, sizes) for axis in launch.group_axes}
@@ -96,11 +96,11 @@ def grids_of(unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> list[tuple[s
 
 @dataclass
 class WholeAndParts(PartsBackend):
-    """Runs whole kernels too, which take *slower* times what their groups take one by one."""
+    """Also runs whole kernels, which take *slower* times as long as their groups one after another."""
 
     slower: float = 1.25
     calls: list[BenchmarkCase] = field(default_factory=list)
-    """whole runs that were asked for"""
+    """requested runs of whole kernels"""
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         if case.kernel_class == REFERENCE:
@@ -109,11 +109,11 @@ class WholeAndParts(PartsBackend):
         return MeasuredTimes((self.whole(case.configuration.build(), case.sizes),) * runs)
 
     def whole(self, unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> float:
-        """Return the seconds of a run by the wall clock, where all groups take what the first one does."""
+        """Return the wall-clock seconds of a run, if all groups take as long as the first one."""
         launches = [(name, prod(grid)) for name, grid in grids_of(unit, sizes)]
         return HOST + self.slower * sum(LAUNCH + groups * self.seconds((0,), name) for name, groups in launches)
 
 
 def device() -> WholeAndParts:
-    """Return it, for ``--backend``."""
+    """Return the backend, for ``--backend``."""
     return WholeAndParts()

@@ -1,4 +1,4 @@
-"""Five kernels, each slow for one planted cause, and the same kernels with the cause mended by hand."""
+"""Five kernels with one known performance problem each, and the same kernels with the problem fixed by hand."""
 
 import loopy as lp
 import numpy as np
@@ -7,7 +7,7 @@ LANG = (2018, 2)
 
 
 def copy(*, mended=False):
-    """b = a, along the rows of which work-items are far apart."""
+    """out = a, uncoalesced: neighboring work-items access different rows."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "out[i, j] = a[i, j]",
@@ -24,7 +24,7 @@ def copy(*, mended=False):
 
 
 def product(*, mended=False):
-    """c = a·bᵀ, with a tile of b whose columns lie in few banks."""
+    """c = a·bᵀ, with bank conflicts: the columns of the tile of b lie in few banks."""
     knl = lp.make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k]*b[j, k])",
@@ -45,7 +45,7 @@ def product(*, mended=False):
 
 
 def contraction(*, mended=False):
-    """c = a·b, with many columns in the accumulators of a work-item."""
+    """c = a·b, with low occupancy or spills: each work-item has accumulators for many columns."""
     width = 60 if mended else 120
     knl = lp.make_kernel(
         "{[i, j, k]: 0 <= i < n and 0 <= j < 240 and 0 <= k < m}",
@@ -60,11 +60,11 @@ def contraction(*, mended=False):
 
 
 STAGES = range(1, 9)
-"""of a tree that adds up what 256 work-items have"""
+"""of a tree that sums one value of each of 256 work-items"""
 
 
 def reduction(*, mended=False):
-    """The sum of a row: its work-items add up in a tree, in each iteration of k or, mended, once behind the loop."""
+    """Sums of rows by a tree of work-items, with barriers, in each iteration of k or, mended, once after the loop."""
     within = "" if mended else "inames=g:k:i{each}, "
     tree = "\n".join(
         f"t{each}[i{each}] = t{each - 1}[i{each}] + t{each - 1}[i{each} + {256 >> each}]"
@@ -102,7 +102,7 @@ def reduction(*, mended=False):
 
 
 def tail(*, mended=False):
-    """Sines of 84 large groups, of which a core of a V100 gets one and some get two."""
+    """Sums of sines in 84 large groups: most cores of a V100 execute one, and some execute two."""
     size = 128 if mended else 1024
     knl = lp.make_kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < m}",

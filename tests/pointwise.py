@@ -1,4 +1,4 @@
-"""Expressions evaluated at all points at once, and what is seen of them without points."""
+"""Evaluation of expressions at all points at once, and a test for linearity that needs no points."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 
 
 class PointwiseEvaluator(EvaluationMapper):
-    """Evaluates at all points at once; pymbolic's own logic asks arrays for one truth value."""
+    """Evaluates at all points at once; pymbolic's own logical operators need a single truth value."""
 
     def map_logical_and(self, expr: prim.LogicalAnd) -> Any:
         return np.logical_and.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
@@ -35,7 +35,7 @@ class PointwiseEvaluator(EvaluationMapper):
 
 
 def is_even(expr: Any, variable: str, loops: frozenset[str]) -> bool:
-    """Return whether *expr* is seen to grow by the same number with *variable*, wherever the *loops* are."""
+    """Return whether the form of *expr* shows that its step in *variable* is the same at all points of *loops*."""
     parts = [part for part in getattr(expr, "children", ()) if variable in get_dependencies(part)]
     if variable not in get_dependencies(expr) or isinstance(expr, prim.Variable):
         return True

@@ -1,7 +1,8 @@
-"""Where the generated code evaluates predicates: what ``loopy.codegen.control.build_loop_nest`` does with them.
+"""The places where generated code evaluates predicates, according to ``loopy.codegen.control.build_loop_nest``.
 
-An ``if`` is written around the longest row of neighbours, loops among them, that share predicates; around parts of the
-row then those that the parts share. Conditions that come of the bounds of loops, which may part a row, are left out.
+Loopy writes an ``if`` around the longest sequence of adjacent instructions and loops that share predicates, and inside
+it further ones around subsequences that share more. Conditions from loop bounds, which may split a sequence, are not
+considered.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,19 +20,19 @@ from loopyperf.kernel.launches import Launch
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One place at which the generated code evaluates a predicate."""
+    """One place where the generated code evaluates a predicate."""
 
     predicate: Any
     inames: frozenset[str]
     instruction: str
-    """the first one that it guards"""
+    """the first instruction that it guards"""
     implied: tuple[Any, ...]
-    """the predicates that hold wherever this one is evaluated"""
+    """predicates that hold wherever this one is evaluated"""
 
 
 @dataclass(frozen=True)
 class _Item:
-    """An instruction, a barrier (without name), or a loop with what is in it."""
+    """An instruction, a barrier (without name), or a loop with its body."""
 
     instruction: str | None = None
     loop: str | None = None
@@ -48,7 +49,7 @@ def evaluations(kernel: Kernel, launch: Launch) -> list[Evaluation]:
 
 
 def tested_before(kernel: Kernel, launch: Launch) -> tuple[Any, ...]:
-    """Return the predicates around the launch itself, which Python tests, but no other host program of Loopy's."""
+    """Return the predicates around the launch that the host tests, which only PyOpenCL host programs do."""
     if not isinstance(kernel.loopy_kernel.target, lp.PyOpenCLTarget):
         return ()
     writer = _Writer(kernel)
@@ -82,9 +83,9 @@ class _Writer:
         self.kernel, self.loopy_kernel = kernel, kernel.loopy_kernel
 
     def written(self, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]) -> Iterator[Evaluation]:
-        """Yield what is evaluated in *items*, in *loops* and where the predicates *holding* hold."""
+        """Yield the evaluations in *items*, inside *loops* and where the predicates *holding* hold."""
         while items:
-            length, shared = self._row(items, loops, holding)
+            length, shared = self._shared_prefix(items, loops, holding)
             inside = holding
             for predicate in sorted(shared, key=repr):
                 yield self._evaluation(predicate, items[:length], loops, inside)
@@ -105,8 +106,10 @@ class _Writer:
                 yield Evaluation(predicate, frozenset(instruction.within_inames), item.instruction, holding)
                 holding = (*holding, predicate)
 
-    def _row(self, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]) -> tuple[int, set[Any]]:
-        """Return how many of the first *items* share predicates, and which."""
+    def _shared_prefix(
+        self, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]
+    ) -> tuple[int, set[Any]]:
+        """Return how many of the first *items* share predicates, and these predicates."""
         best, admissible = (1, set[Any]()), self._admissible(items[0], loops)
         shared = self.required(items[0]) - set(holding)
         for length, item in enumerate(items, start=1):
@@ -121,8 +124,8 @@ class _Writer:
         of_leaves = [
             self.loopy_kernel.id_to_insn[leaf.instruction].predicates for leaf in item.leaves if leaf.instruction
         ]
-        parted = any(leaf.instruction is None for leaf in item.leaves)
-        return set(frozenset.intersection(*of_leaves)) if of_leaves and not parted else set()
+        has_barrier = any(leaf.instruction is None for leaf in item.leaves)
+        return set(frozenset.intersection(*of_leaves)) if of_leaves and not has_barrier else set()
 
     def _admissible(self, item: _Item, loops: frozenset[str]) -> set[str]:
         leaves = [leaf.instruction for leaf in item.leaves]

@@ -1,4 +1,4 @@
-"""Kernels with a private array each, by what its index depends on. All work on columns of x and y in groups of 32."""
+"""Kernels with a private array, by the kind of its index. All process columns of x and y in groups of 32."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,54 +29,54 @@ def _kernel(domains: list[str], code: str, length: int) -> lp.TranslationUnit:
 
 
 def copied(length: int) -> lp.TranslationUnit:
-    """Return a kernel that loads *length* elements and stores them doubled: two loops of *length* passes."""
+    """Return a kernel that loads *length* elements and stores them doubled: two loops of *length* iterations."""
     domain = f"[n] -> {{[t, i, o]: 0<=t<32 and 0<=i,o<{length}}}"
     return _kernel([domain], "a[i] = x[i, t]\ny[o, t] = 2*a[o]", length)
 
 
 def written_out(length: int) -> lp.TranslationUnit:
-    """Return :func:`copied` with both loops written out by Loopy."""
+    """Return :func:`copied` with both loops unrolled by Loopy."""
     return lp.tag_inames(copied(length), {"i": "unr", "o": "unr"})
 
 
 def up_to_size(length: int) -> lp.TranslationUnit:
-    """Return a kernel whose second loop makes n passes, if these are not too many."""
+    """Return a kernel whose second loop has n iterations, at most *length*."""
     domain = f"[n] -> {{[t, i, o]: 0<=t<32 and 0<=i<{length} and 0<=o<n and o<{length}}}"
     return _kernel([domain], "a[i] = x[i, t]\ny[o, t] = 2*a[o]", length)
 
 
 def up_to_lane(length: int) -> lp.TranslationUnit:
-    """Return a kernel whose second loop makes fewer passes in later work-items."""
+    """Return a kernel whose second loop has fewer iterations in later work-items."""
     domain = f"[n] -> {{[t, i, o]: 0<=t<32 and 0<=i<{length} and 0<=o and 16*o <= {16 * length} - 1 - t}}"
     return _kernel([domain], "a[i] = x[i, t]\ny[o, t] = 2*a[o]", length)
 
 
 def in_tiles(total: int, tile: int) -> lp.TranslationUnit:
-    """Return a kernel with a loop over *total* in tiles of *tile*, which sums each place of the tiles up."""
+    """Return a kernel that sums *total* rows in tiles of *tile*: one sum for each position in the tiles."""
     domain = f"[n] -> {{[t, i, o, s, p]: 0<=t<32 and 0<=i,o,p<{tile} and 0<=s and {tile}*s + p < {total}}}"
     code = f"a[i] = x[i, t]\na[p] = a[p] + x[{tile}*s + p, t]\ny[o, t] = a[o]"
     return lp.prioritize_loops(_kernel([domain], code, tile), "s,p")
 
 
 def in_triangle(length: int) -> lp.TranslationUnit:
-    """Return a kernel that sums the first element up, then the first two, and so on."""
+    """Return a kernel that accumulates the first element, then the first two, and so on."""
     domain = f"[n] -> {{[t, i, o, p]: 0<=t<32 and 0<=i,o<{length} and 0<=p<=o}}"
     return lp.prioritize_loops(_kernel([domain], "a[i] = x[i, t]\ny[p, t] = y[p, t] + o*a[p]", length), "o,p")
 
 
 def by_data(length: int) -> lp.TranslationUnit:
-    """Return a kernel that reads the element that an array in memory names."""
+    """Return a kernel that reads the element whose index it loads from memory."""
     domain = f"[n] -> {{[t, i]: 0<=t<32 and 0<=i<{length}}}"
     return _kernel([domain], "a[i] = x[i, t]\n<> w = which[t]\ny[0, t] = a[w]", length)
 
 
 def by_lane() -> lp.TranslationUnit:
-    """Return a kernel in which each work-item reads the element of its own number."""
+    """Return a kernel in which each work-item reads the element with its own index."""
     return _kernel(["[n] -> {[t, i]: 0<=t,i<32}"], "a[i] = x[i, t]\ny[0, t] = 2*a[t]", 32)
 
 
 def accumulated(rows: str, columns: int, length: int, order: str = "r,k") -> lp.TranslationUnit:
-    """Return a kernel that sums each of *rows* rows of x up, *columns* products each; *order* is that of the loops."""
+    """Return a kernel that accumulates *rows* sums of *columns* products each; *order* is that of the loops."""
     domain = f"[n] -> {{[t, i, r, k, o]: 0<=t<32 and 0<=i,r,o<{rows} and i,r,o<{length} and 0<=k<{columns}}}"
     code = "a[i] = x[i, t]\na[r] = a[r] + x[r, k]*x[k, t]\ny[o, t] = a[o]"
     return lp.prioritize_loops(_kernel([domain], code, length), order)
@@ -85,9 +85,9 @@ def accumulated(rows: str, columns: int, length: int, order: str = "r,k") -> lp.
 def vector_sums(
     width: int, rows: str | int, terms: str | int, *, dtype: type = np.float32, in_vectors: bool = True
 ) -> lp.TranslationUnit:
-    """Return a kernel that sums up *rows* vectors of *width* members in a private array, *terms* products each.
+    """Return a kernel that accumulates *rows* vectors of *width* members in a private array, *terms* products each.
 
-    With rows "r", they are a size, at most 8. Not *in_vectors*, each member is a number, and Loopy writes copies.
+    If *rows* is "r", it is a size parameter of at most 8. Without *in_vectors*, members are scalars in unrolled loops.
     """
     tag, vector, most = ("vec", "vec", 8) if in_vectors else ("unr", "N0", 8)
     axes = ("N1,N0", "N0") if in_vectors else ("N2,N1", "N1")
@@ -124,7 +124,7 @@ def vector_sums(
 
 
 def _operator(scalar: str, width: int, sign: str, left: str) -> str:
-    """Return an operator of CUDA's vectors, which it has none of; *left* is the type of its first operand."""
+    """Return an operator on vectors, which CUDA does not define; *left* is the type of its first operand."""
     vector = f"{scalar}{width}"
     parts = (f"a{'.' + m if left == vector else ''} {sign} b.{m}" for m in "xyzw"[:width])
     signature = f"inline __device__ {vector} operator{sign}({left} a, {vector} b)"

@@ -1,4 +1,4 @@
-"""Random expressions: what is loaded from where, computed how, on which condition."""
+"""Random expressions: accesses, conditions and arithmetic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ TYPES = ("float32", "float32", "float64", "int32")
 
 @dataclass
 class Array:
-    """An array and the cells accessed so far, from which its shape follows."""
+    """An array and the highest indices accessed so far, which determine its shape."""
 
     name: str
     dtype: str
     order: str
     highest: list[Linear]
-    """of each axis, the greatest index"""
+    """the highest index of each axis"""
     padding: int = 0
     statements: set[str] = field(default_factory=set[str])
-    """those that access it"""
+    """statements that access it"""
     loops: set[str] = field(default_factory=set[str])
-    """those in its indices"""
+    """loops in its indices"""
     is_bounded: bool = True
-    """otherwise it has one axis, of unknown length"""
+    """if False, it has one axis of unknown length"""
 
     def cell(self, index: Sequence[Linear], loops: Sequence[Loop]) -> str:
-        """Return the source of an access at *index*, moved so that no cell is below zero."""
+        """Return the source of an access at *index*, shifted so that no index is negative."""
         moved = [_moved(axis, loops) for axis in index]
         highest = [_bound(axis, loops, least=False) for axis in moved]
         self.highest = [_at_least(*pair) for pair in zip(self.highest, highest, strict=True)]
@@ -38,7 +38,7 @@ class Array:
 
     @property
     def shape(self) -> tuple[str, ...]:
-        """Return the length of each axis, as source; none where it is unknown."""
+        """Return the length of each axis as source code; empty if it is unknown."""
         if not self.is_bounded:
             return ()
         *slow, fast = self.highest
@@ -46,7 +46,7 @@ class Array:
 
 
 def _bound(index: Linear, loops: Sequence[Loop], least: bool) -> Linear:
-    """Return the least or the greatest value of *index* over *loops*."""
+    """Return the minimum (*least*) or maximum of *index* over *loops*."""
     bound = Linear({}, index.constant)
     for called, factor in index.coefficients.items():
         loop = next((loop for loop in loops if loop.name == called), None)
@@ -75,7 +75,7 @@ def _at_least(left: Linear, right: Linear) -> Linear:
 
 
 def draw_array(draw: Any, called: str, axes: int) -> Array:
-    """Draw the type and the layout of an array that nothing accesses yet."""
+    """Draw the type and layout of an array without accesses."""
     dtype, order = draw(st.sampled_from(TYPES)), draw(st.sampled_from("CCF"))
     return Array(called, dtype, order, [number(0)] * axes, draw(st.sampled_from([0, 0, 1, 5])))
 
@@ -84,7 +84,7 @@ FAMILIES = ("plain", "plain", "strided", "strided", "members", "stencil", "trans
 
 
 def draw_accesses(draw: Any, array: Array, loops: Sequence[Loop]) -> tuple[str, list[str]]:
-    """Draw the kind and the source of some accesses that belong together."""
+    """Draw a family of accesses; return its name and the source code of the accesses."""
     family = draw(st.sampled_from(FAMILIES)) if loops else "fixed"
     base = [name(loop.name) for loop in _axes(draw, len(array.highest), loops)] if loops else []
     indices = [number(draw(st.integers(0, 2))) for _ in array.highest] if family == "fixed" else base
@@ -147,17 +147,17 @@ UNEVEN = (
     *("({0}) << 1", "(({0}) << 1) | 1", "({0}) >> 1", "({0}) & 7", "({0}) ^ 1", "(({0}) & -4) + 3 - (({0}) & 3)"),
     *("if({0} < 5, {0}, 5)", "if({0} < 3, {0} + 20, {0} - 3)", "({0} + 13) % 64"),
 )
-"""indices that are not affine, or start from what is not"""
+"""indices that are not affine, or have an offset that is not"""
 RESHAPED = (
     "({e})//{a}, ({e}) % {a}",
     "({e})//{ab}, ({e})//{b} % {a}, ({e}) % {b}",
     "({e})//{ab}, ({e}) % {ab}//{b}, ({e}) % {b}",
 )
-"""indices into arrays of the same elements in axes of other lengths"""
+"""indices into the same elements in an array with other axis lengths"""
 
 
 def draw_uneven_access(draw: Any, called: str, loops: Sequence[Loop]) -> tuple[Array, str]:
-    """Draw an array of its own and the source of an access whose indices are not affine, or start from what is not."""
+    """Draw an array and the source code of its only access, which has such indices."""
     first, second = (draw(st.sampled_from(loops)) for _ in range(2))
     moved = [_moved(name(loop.name), loops) for loop in (first, second)]
     dtype = draw(st.sampled_from(TYPES))
@@ -181,7 +181,7 @@ def draw_uneven_access(draw: Any, called: str, loops: Sequence[Loop]) -> tuple[A
 
 
 def draw_condition(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], moduli: Sequence[int]) -> str:
-    """Draw an affine condition, perhaps with a modulo (of *moduli*), or made of two."""
+    """Draw an affine condition, possibly with a modulo (of *moduli*), or a combination of two."""
     simple = _comparisons(draw, loops, parameters, moduli)
     first = draw(simple)
     match draw(st.integers(0, 7)):
@@ -219,14 +219,14 @@ def _comparisons(
 
 @dataclass(frozen=True)
 class Value:
-    """Source of an expression."""
+    """Source code of an expression."""
 
     source: str
     is_real: bool
 
 
 def draw_combined(draw: Any, values: Sequence[Value]) -> Value:
-    """Draw an expression of all *values*, each perhaps changed by an operation of its own."""
+    """Draw an expression of all *values*, to each of which an operation may be applied first."""
     result = _changed(draw, values[0])
     for value in values[1:]:
         result = _joined(draw, result, _changed(draw, value))

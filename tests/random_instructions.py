@@ -1,4 +1,4 @@
-"""Random instructions: what runs in the loops, in which order, on which conditions."""
+"""Random instructions: statements in loops, their order and their conditions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ Path = tuple[Loop, ...]
 
 
 class InstructionWriter:
-    """Draws the instructions of one kernel; what they access and what is special about them comes out beside them."""
+    """Draws the instructions of one kernel and records their arrays and features."""
 
     def __init__(
         self, draw: Any, loops: Sequence[Loop], mappings: Mapping[str, LoopMapping], parameters: Sequence[str]
@@ -39,8 +39,8 @@ class InstructionWriter:
         self.features: set[str] = set()
         self.temporaries = 0
         self.wanted = draw(st.integers(1, 4))
-        """so many statements more, beside those that each loop has at least"""
-        self.parted = self._parted()
+        """number of statements in addition to the minimum of each loop"""
+        self.barrier_path = self._draw_barrier_path()
 
     # {{{ bodies of loops
 
@@ -50,16 +50,16 @@ class InstructionWriter:
 
     def _body(self, path: Path, values: list[Value]) -> Iterator[str]:
         inner = [loop for loop in self.loops if loop.ancestors == path]
-        parted_here = self.parted is not None and self.parted == path
+        barrier_here = self.barrier_path is not None and self.barrier_path == path
         if path or self._one_in(8):
             yield from self._statements(path, values, least=0 if inner else 1)
         for loop in inner:
             yield from self._inner(path, loop, values)
-            if parted_here:
+            if barrier_here:
                 yield from self._global_barrier(values)
-            elif self.parted is not None and loop in self.parted:
+            elif self.barrier_path is not None and loop in self.barrier_path:
                 values.clear()
-        if inner and (self._one_in(3) or parted_here):
+        if inner and (self._one_in(3) or barrier_here):
             yield from self._statements(path, values, least=1)
 
     def _inner(self, path: Path, loop: Loop, values: list[Value]) -> Iterator[str]:
@@ -67,7 +67,7 @@ class InstructionWriter:
             yield from self._reduction(path, loop, values)
         else:
             yield f"for {loop.name}"
-            here = [] if self.parted is not None and loop in self.parted else list(values)
+            here = [] if self.barrier_path is not None and loop in self.barrier_path else list(values)
             yield from (f"    {line}" for line in self._body(loop.path, here))
             yield "end"
 
@@ -112,7 +112,7 @@ class InstructionWriter:
 
     def _guarded(self, path: Path, values: list[Value], around: tuple[str, ...] = ()) -> Iterator[str]:
         condition = self._condition(path)
-        assume(condition not in around)  # Loopy takes the else of the inner one for that of the outer one
+        assume(condition not in around)  # Loopy mistakes the else of the inner one for that of the outer one
         yield f"if {condition}"
         yield from self._branch(path, list(values), (*around, condition))
         if self.draw(st.booleans()):
@@ -133,7 +133,7 @@ class InstructionWriter:
         yield f"{self._target(path)} = sum({loop.name}, {self._expression(loop.path, values).source})"
 
     def _exchange(self, path: Path, values: list[Value]) -> Iterator[str]:
-        """Pass numbers from lane to lane through local memory."""
+        """Exchange numbers between lanes through local memory."""
         lanes = self.draw(st.sampled_from(self._lanes(path)))
         local, last = f"c{self.temporaries}", number(lanes.length - 1) if lanes.length else number(0)
         self.temporaries += 1
@@ -165,7 +165,7 @@ class InstructionWriter:
         return draw_combined(self.draw, leaves)
 
     def _condition(self, path: Path) -> str:
-        # Counting takes time that grows with the common period of holes, tiles and conditions.
+        # Counting time grows with the common period of holes, tiles and conditions.
         holes = any(loop.kind in CROOKED for loop in path)
         tiled = any(len(self.mappings[loop.name].parts) > 1 for loop in path)
         if path and len(self.masks) < 3 and self._one_in(6):
@@ -173,9 +173,9 @@ class InstructionWriter:
         return draw_condition(self.draw, path, self.parameters, () if holes else (2,) if tiled else (2, 3))
 
     def _condition_on_data(self, path: Path) -> str:
-        """Draw a condition on an array that nothing else depends on.
+        """Draw a condition on an array that nothing else uses.
 
-        Not joined with others: where a part of a condition is data, each part has a stride class of its own.
+        It is not combined with others: if one part of a condition depends on data, each part has its own stride class.
         """
         self.features.add("condition on data")
         mask = Array(f"m{len(self.masks)}", "int32", "C", [number(0)], statements={"conditions"})
@@ -202,22 +202,22 @@ class InstructionWriter:
                 return [Value(cell, array.dtype.startswith("f")) for cell in cells]
 
     def _target(self, path: Path) -> str:
-        """Return a cell of a new array, one for each point of the loops, in the order of a permutation of them."""
+        """Return a cell of a new array, whose axes are a random permutation of the loops."""
         loops = self.draw(st.permutations(path))
         array = draw_array(self.draw, f"out{len(self.stored)}", max(len(loops), 1))
         self.stored.append(array)
         return array.cell([name(loop.name) for loop in loops] or [number(0)], path)
 
     def _accumulators(self, path: Path, values: Sequence[Value]) -> list[str]:
-        """Return the temporaries that the innermost loop can add to, if it is sequential."""
+        """Return the temporaries to which the innermost loop can add, if it is sequential."""
         sequential = bool(path) and self.mappings[path[-1].name].is_sequential
         return [value.source for value in values if value.source.startswith("t")] if sequential else []
 
     def _lanes(self, path: Path) -> list[Loop]:
         return [loop for loop in path if self.mappings[loop.name].kind == "whole l.0"]
 
-    def _parted(self) -> Path | None:
-        """Return the sequential loops around a global barrier, if there is to be one."""
+    def _draw_barrier_path(self) -> Path | None:
+        """Draw the sequential loops around a global barrier, or None for no barrier."""
         paths = {loop.ancestors for loop in self.loops} | {loop.path for loop in self.loops if not loop.reduces}
         host = [path for path in sorted(paths, key=str) if all(self._runs_on_host(loop) for loop in path)]
         return self.draw(st.sampled_from(host)) if self._one_in(5) else None

@@ -1,4 +1,4 @@
-"""Random kernels: a description that prints as the program that builds it, and a strategy that draws them."""
+"""Random kernels: descriptions whose repr is the program that builds them, and a strategy that draws them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,20 +18,20 @@ from tests.random_schedules import Mapping as LoopMapping
 from tests.random_schedules import Part, Step, draw_mappings
 
 LARGEST = {0: 64, 1: 256, 2: 64}
-"""how many nested loops are as long as a size -> the greatest size at which cells are enumerated"""
+"""number of nested loops that are as long as a size -> the largest size at which cells are enumerated"""
 UNBOUNDED = 4096
-"""the size at which they are where nothing bounds the sizes: a cell more or less tips no class there"""
+"""this largest size if the sizes are unbounded: one more or fewer cell does not change a class there"""
 SHARES = ("1/2", "1/3", "3/4")
 
 
 @dataclass(frozen=True, repr=False)
 class RandomKernel:
-    """A kernel, the sizes to count it at, and the size that its stride classes are those of."""
+    """A kernel, the sizes to count it at, and the size at which its stride classes are determined."""
 
     domains: tuple[str, ...]
     code: tuple[str, ...]
     arguments: tuple[tuple[str, str, tuple[str, ...], str], ...]
-    """of each array its name, type, shape (none if unknown) and order"""
+    """name, type, shape (empty if unknown) and order of each array"""
     parameters: tuple[str, ...]
     assumptions: str
     steps: tuple[Step, ...]
@@ -39,10 +39,10 @@ class RandomKernel:
     class_sizes: Mapping[str, int]
     features: frozenset[str]
     share: Fraction | None
-    """how often each condition on data holds, if there are any"""
+    """share of executions in which each data-dependent condition holds, if there are any"""
 
     def build(self) -> lp.TranslationUnit:
-        """Return the kernel as Loopy's."""
+        """Return the Loopy kernel."""
         arrays = [
             lp.GlobalArg(name, np.dtype(dtype), **_layout(shape, order)) for name, dtype, shape, order in self.arguments
         ]
@@ -121,8 +121,8 @@ def _used(writer: InstructionWriter) -> list[Array]:
 def _draw_assumptions(
     draw: Any, loops: Sequence[Loop], parameters: Sequence[str], code: Sequence[str]
 ) -> tuple[str, int, int]:
-    """Draw what is assumed, and return it with what n is a multiple of and with the size that classes are those of."""
-    # Where something happens at every third point, say, a class may depend on the remainder of the size.
+    """Draw the assumptions; return them, a divisor of n, and the size at which classes are determined."""
+    # If, for example, only every third point is executed, a class may depend on the remainder of the size.
     periodic = any(loop.kind in CROOKED for loop in loops) or any("%" in line for line in code)
     wide = max(sum(outer.width == "wide" for outer in loop.path) for loop in loops)
     step = draw(st.sampled_from([1, 1, 1, 4, 16]))
@@ -135,7 +135,7 @@ def _draw_assumptions(
 
 
 def _sizes(parameters: Sequence[str], from_zero: bool, step: int, largest: int) -> Iterator[Mapping[str, int]]:
-    """Yield every n up to 20 steps, and a larger one, each with every m of a few."""
+    """Yield every n up to 20 steps and a larger one, each with several values of m."""
     first = 0 if from_zero else 1
     ns = (step * factor for factor in (*range(first, 21), 41) if step * factor <= min(largest, 64))
     others = (1, 2, 3, 7, 16) if "m" in parameters else (0,)
@@ -150,7 +150,7 @@ def _sizes(parameters: Sequence[str], from_zero: bool, step: int, largest: int) 
 
 
 def _prefetches(mappings: Mapping[str, LoopMapping], writer: InstructionWriter) -> Iterator[Step]:
-    """Yield a fetch of each array that one statement alone uses, and that it uses at constant distances."""
+    """Yield a prefetch of each array that only one statement uses, at constant distances."""
     for array in writer.loaded:
         sweep = _swept(array, mappings)
         if len(array.statements) == 1 and sweep:
@@ -166,7 +166,7 @@ def _swept(array: Array, mappings: Mapping[str, LoopMapping]) -> list[Part]:
 # }}}
 
 
-# {{{ what is special about it
+# {{{ features
 
 
 def _features(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 CROOKED = frozenset({"strided", "divided", "flat triangle", "checkerboard", "band", "cut band"})
-"""kinds of loops that count slowly together with tiles, and around which Loopy may take minutes to fetch"""
+"""kinds of loops for which counting is slow if they are tiled, and prefetching in Loopy may take minutes"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ Width = Literal["constant", "narrow", "wide"]
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop and the bounds of its variable whatever the loops around it."""
+    """A loop and the bounds of its variable over all iterations of the loops around it."""
 
     name: str
     ancestors: tuple["Loop", ...]
@@ -53,23 +53,23 @@ class Loop:
     high: Linear = field(compare=False)
     width: Width
     length: int | None = None
-    """where it is a constant"""
+    """if it is constant"""
     reduces: bool = False
 
     @property
     def path(self) -> tuple["Loop", ...]:
-        """Return the loop with those around it, the outermost first."""
+        """Return the loop and those around it, outermost first."""
         return (*self.ancestors, self)
 
 
 # {{{ one loop
 
 Shape = tuple[str, Linear, Linear, Width]
-"""constraints on x, its least and its greatest value, how its length grows with the sizes"""
+"""constraints on x, its minimum and maximum, and how its length grows with the sizes"""
 
 
 def loop_shapes(x: str, outer: Loop | None, size: str) -> dict[str, Shape]:
-    """Return kind -> shape of the loops over *x* up to about *size* that are possible inside of *outer*."""
+    """Return kind -> shape of the loops over *x* up to about *size* that are possible inside *outer*."""
     zero, last = number(0), name(size) + number(-1)
     shapes: dict[str, Shape] = {
         "rectangle": (f"0 <= {x} < {size}", zero, last, "wide"),
@@ -103,7 +103,7 @@ def constant_loop(draw: Any, x: str, ancestors: tuple[Loop, ...]) -> Loop:
 
 
 def draw_loop(draw: Any, x: str, ancestors: tuple[Loop, ...], parameters: Sequence[str], smooth: bool) -> Loop:
-    """Draw a loop inside of *ancestors*, at most two of which go on being as long as a size."""
+    """Draw a loop inside *ancestors*; at most two nested loops are as long as a size."""
     crowded = sum(loop.width == "wide" for loop in ancestors) >= 2
     if draw(st.integers(0, 3)) == 0:
         return constant_loop(draw, x, ancestors)
@@ -126,7 +126,7 @@ def draw_loop(draw: Any, x: str, ancestors: tuple[Loop, ...], parameters: Sequen
 
 
 def draw_loops(draw: Any, parameters: Sequence[str], smooth: bool) -> tuple[Loop, ...]:
-    """Draw one to three loops, nested or beside each other; *smooth* ones are not crooked."""
+    """Draw one to three loops, nested or in sequence; with *smooth*, without crooked ones."""
     loops: list[Loop] = []
     for x in "ijk"[: draw(st.sampled_from([1, 2, 2, 3, 3]))]:
         around = draw(st.sampled_from([*loops, *loops, None])) if loops else None
@@ -135,7 +135,7 @@ def draw_loops(draw: Any, parameters: Sequence[str], smooth: bool) -> tuple[Loop
 
 
 def _with_reduction(draw: Any, loops: list[Loop]) -> tuple[Loop, ...]:
-    """Make the last loop a reduction, perhaps."""
+    """Possibly turn the last loop into a reduction."""
     *others, last = loops
     if draw(st.integers(0, 2)) == 0:
         last = Loop(
@@ -153,7 +153,7 @@ def _with_reduction(draw: Any, loops: list[Loop]) -> tuple[Loop, ...]:
 
 
 def draw_domains(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], together: bool) -> tuple[str, ...]:
-    """Draw which loops share a domain, unless all do; one of its own has the loops around it as parameters."""
+    """Draw which loops share a domain, or all with *together*; outer loops of other domains are parameters."""
     groups: list[list[Loop]] = []
     for loop in loops:
         if groups and (together or draw(st.booleans())):
@@ -164,7 +164,7 @@ def draw_domains(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], to
 
 
 def _nested(groups: Sequence[list[Loop]]) -> list[list[Loop]]:
-    """Return *groups* with each right behind one around it: Loopy takes what is behind another one for a root."""
+    """Return *groups* with each directly after one around it: Loopy treats a domain after another one as a root."""
     ordered: list[list[Loop]] = []
     for group in groups:
         outer = {ancestor.name for loop in group for ancestor in loop.ancestors}

@@ -1,4 +1,4 @@
-"""Random rolled graphs: a loop in a loop with instructions around, edges and conditions of every sort between them."""
+"""Random rolled graphs: two nested loops with instructions around them, and edges and conditions of all kinds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,44 +14,44 @@ from loopyperf.polyhedral.affine import Affine
 
 @dataclass(frozen=True, kw_only=True)
 class Sorts:
-    """What is drawn."""
+    """The values and limits from which graphs are drawn."""
 
     subsystems: Sequence[str]
     of_outer: Sequence[str]
-    """conditions on the outer loop"""
+    """conditions in the outer loop"""
     of_inner: Sequence[str]
-    """and on both"""
+    """conditions in both loops"""
     instructions: int
-    """at most"""
+    """maximum number"""
     executions: int = 1
     """of each instruction"""
     edges: int
-    """at most"""
+    """maximum number"""
     trips: Sequence[int]
     inner_trips: Sequence[Any]
     passes: Sequence[int]
-    """of a loop that an edge leads out of"""
+    """iterations of a loop that an edge leaves"""
     furthest: int
-    """pass of a loop around both ends of an edge, where that is a number"""
+    """maximum constant iteration of the source of an edge, in a loop around both of its ends"""
     back: int
-    """what is taken from twice the pass, where that is where an edge comes from"""
+    """the number b of a source in iteration 2 i - b, with the target in iteration i"""
     relative: int
-    """how often an edge comes from a pass some passes ago, for each time of these three"""
+    """weight of sources a constant distance away, relative to each of three other kinds of sources"""
 
 
 @st.composite
 def graphs_of(draw: Any, sorts: Sorts) -> Idg:
-    """Draw a graph whose flat form makes sense: nothing waits for itself, or for what comes later."""
+    """Draw a graph whose flat form is valid: no instruction waits for itself or for a later one."""
     number = draw(st.integers(1, sorts.instructions))
-    begin, inner, after, end = sorted(draw(st.lists(st.integers(0, number), min_size=4, max_size=4)))
+    start, inner, after, end = sorted(draw(st.lists(st.integers(0, number), min_size=4, max_size=4)))
     trips, inner_trips = draw(st.sampled_from(sorts.trips)), draw(st.sampled_from(sorts.inner_trips))
     loop = Loop("j", inner_trips, tuple(range(inner, after)))
-    around = Loop("i", trips, (*range(begin, inner), loop, *range(after, end)))
-    levels = [("i", "j") if inner <= p < after else ("i",) if begin <= p < end else () for p in range(number)]
+    around = Loop("i", trips, (*range(start, inner), loop, *range(after, end)))
+    levels = [("i", "j") if inner <= p < after else ("i",) if start <= p < end else () for p in range(number)]
     instructions = tuple(draw(_instructions(sorts, each)) for each in levels)
     drawn = [draw(_edges(sorts, levels)) for _ in range(draw(st.integers(0, sorts.edges)))]
     edges = tuple(edge for edge in drawn if edge.is_carried or edge.source < edge.target)
-    body = (*range(begin), around, *range(end, number))
+    body = (*range(start), around, *range(end, number))
     try:
         graph = Idg(instructions, edges, body)
         graph.unrolled()
@@ -78,15 +78,15 @@ def _conditions(draw: Any, sorts: Sorts, loops: tuple[str, ...]) -> Any:
 @st.composite
 def _edges(draw: Any, sorts: Sorts, levels: list[tuple[str, ...]]) -> Edge:
     source, target = draw(st.integers(0, len(levels) - 1)), draw(st.integers(0, len(levels) - 1))
-    passes = [draw(_passes(sorts, name, name in levels[target])) for name in levels[source]]
+    passes = [draw(_iterations(sorts, name, name in levels[target])) for name in levels[source]]
     distance = tuple(away for away, _ in passes if away is not None)
     sources = tuple(Affine.around(at) for _, at in passes)
     return Edge(source, target, distance, sources, draw(_conditions(sorts, levels[target])))
 
 
 @st.composite
-def _passes(draw: Any, sorts: Sorts, name: str, is_shared: bool) -> tuple[int | None, Any]:
-    """Draw by how many passes of loop *name* a definition is earlier, and in which it is."""
+def _iterations(draw: Any, sorts: Sorts, name: str, is_shared: bool) -> tuple[int | None, Any]:
+    """Draw the distance of a definition in iterations of loop *name*, and its iteration."""
     if not is_shared:
         return None, draw(st.sampled_from(sorts.passes))
     away = draw(st.sampled_from([0, 0, 0, 1, 1, 2]))

@@ -1,4 +1,4 @@
-"""Random schedules: how loops are tiled and mapped to the hardware."""
+"""Random schedules: tilings of loops and their mapping to the hardware."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from tests.random_loops import CROOKED, Loop
 
 TILES = (2, 3, 4, 8, 16)
 SMALL_TILES = (2, 4)
-"""of loops in a nest that is tiled or crooked already: counting takes time that grows with the common period"""
+"""for nests that already have a tiled or crooked loop: counting time grows with the common period"""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A transformation of Loopy's and its arguments."""
+    """A Loopy transformation and its arguments."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -28,22 +28,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Part:
-    """What a loop became: one of the loops after tiling."""
+    """One of the loops that result from tiling a loop."""
 
     name: str
     tag: str | None
     length: int | None
-    """where it is a constant"""
+    """if it is constant"""
 
     @property
     def is_parallel(self) -> bool:
-        """Return whether work-items or work-groups share it out, or Loopy treats it as if they did."""
+        """Return whether work-items or work-groups share the loop, or Loopy treats it as parallel."""
         return self.tag is not None and self.tag != "unr"
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """How one loop is tiled and tagged."""
+    """The tiling and the tags of one loop."""
 
     kind: str
     steps: tuple[Step, ...]
@@ -51,17 +51,17 @@ class Mapping:
 
     @property
     def is_sequential(self) -> bool:
-        """Return whether one work-item runs all of it, one after the other."""
+        """Return whether one work-item executes all iterations in sequence."""
         return not any(part.is_parallel for part in self.parts)
 
 
 def draw_mappings(draw: Any, loops: Sequence[Loop]) -> dict[str, Mapping]:
-    """Draw how each of *loops* is mapped; axes are those that no loop around it or inside of it has."""
+    """Draw the mapping of each of *loops*; nested loops get different axes."""
     mappings: dict[str, Mapping] = {}
     for loop in draw(st.permutations(loops)):
         taken = {part.tag for other in loops if _nested(loop, other) for part in _parts(mappings, other)}
         groups, items = (_free_axis(kind, taken) for kind in "gl")
-        # Axes of a group without gaps: the second is there only where the first is.
+        # Group axes have no gaps: a loop has the second only if a loop has the first.
         items = items if items == "l.0" or any("l.0" in _tags(mappings, other) for other in loops) else None
         nest = [loop, *(other for other in loops if _nested(loop, other))]
         crooked = sum(other.kind in CROOKED for other in nest)
@@ -87,7 +87,7 @@ def _free_axis(kind: str, taken: set[str | None]) -> str | None:
     return next((axis for axis in (f"{kind}.0", f"{kind}.1") if axis not in taken), None)
 
 
-# {{{ the ways to map one loop
+# {{{ mappings of one loop
 
 
 def _choices(loop: Loop, groups: str | None, items: str | None, tiles: Sequence[int]) -> Iterator[Mapping]:

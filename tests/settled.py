@@ -1,4 +1,4 @@
-"""Kernels counted once a share is stated for every condition on data that refusals ask for."""
+"""Counts of kernels with one share for all data-dependent conditions."""
 
 from fractions import Fraction
 
@@ -9,12 +9,12 @@ from loopyperf.kernel import Kernel
 
 
 def settled(kernel: Kernel, counting: Counting, share: Fraction) -> KernelCounts:
-    """Return the counts of *kernel*, each condition on data holding for *share* of the runs."""
+    """Return the counts of *kernel* if each data-dependent condition holds in *share* of the executions."""
     typical: dict[str, Fraction] = {}
     while True:
         try:
             return count_properties(kernel, counting, typical=typical)
-        except UncountableError as refusal:
-            if refusal.keyword is None or refusal.keyword in typical:
+        except UncountableError as error:
+            if error.keyword is None or error.keyword in typical:
                 raise
-            typical[refusal.keyword] = share
+            typical[error.keyword] = share

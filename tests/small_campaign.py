@@ -1,7 +1,7 @@
-"""A calibration small enough for a test: kernels whose counts are known by hand, on a device made of arithmetic.
+"""A calibration small enough for a test: kernels with known counts, on a synthetic device.
 
-Groups of 16, float32. For n elements the kernels load and store so many arrays, all at stride 1, with so many additions
-and multiplications each:
+Groups of 16, float32. For each of n elements, the kernels execute these loads and stores, all at stride 1, additions
+and multiplications:
 
 ========  =====  ======  =========  ===============
 kernel    loads  stores  additions  multiplications
@@ -32,7 +32,7 @@ COUNTS = {
     "product": (3, 1, 0, 2),
     "sum": (3, 1, 2, 0),
 }
-"""by label: loads, stores, additions and multiplications for each element"""
+"""label -> loads, stores, additions and multiplications for each element"""
 
 WEIGHTS = {
     "f32 add": 3e-11,
@@ -43,11 +43,11 @@ WEIGHTS = {
     "launches": 2e-6,
     "work-groups": 1e-9,
 }
-"""seconds; what a calibration should find. One is negative, so that only the plain fit can find them"""
+"""seconds, which a calibration must recover; because one is negative, only the plain linear fit can"""
 
 
 def seconds(case: BenchmarkCase) -> float:
-    """Return the time that the weights give a kernel, by the table above; for the bundled empty kernel too."""
+    """Return the time of a kernel by the weights and the counts above, also for the bundled empty kernel."""
     n = case.sizes["n"]
     label = case.configuration.label
     if "in a row" in label:
@@ -68,12 +68,12 @@ def seconds(case: BenchmarkCase) -> float:
 
 
 def device() -> SyntheticBackend:
-    """Return the device whose clock goes by the weights."""
+    """Return a device whose times follow from the weights."""
     return SyntheticBackend(seconds)
 
 
 def bundled_groups(label: str, n: int) -> int:
-    """Return the work-groups of n × n work-items, from a label such as ``group 24x16``."""
+    """Return the number of work-groups of n × n work-items, from a label such as ``group 24x16``."""
     columns, rows = label.removeprefix("group ").split("x")
     return n * n // (int(columns) * int(rows))
 
@@ -147,11 +147,11 @@ CLASSES = {
     "vectors": (VECTORS, (2**14, 2**15, 2**16)),
     "long vectors": (VECTORS, (2**17, 2**18, 2**19)),
 }
-"""by NAME of the file: the statements by label, and the sizes; either class of vectors determines all weights"""
+"""NAME of the file -> statements by label, and sizes; each class of vectors alone determines all weights"""
 
 
 def write_kernel_files(folder: Path, *names: str) -> Path:
-    """Write the kernel files of the classes *names*, by default of all, into *folder* and return it."""
+    """Write the kernel files of the classes *names* (default: all) into *folder* and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or CLASSES:
         statements, sizes = CLASSES[name]
@@ -162,12 +162,12 @@ def write_kernel_files(folder: Path, *names: str) -> Path:
 
 SLUG = environment().slug
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)
-# Least squares amplifies rounding by the condition of the columns, which is below 1000 here.
+# Least squares amplifies rounding errors by the condition number of the columns, which is below 1000 here.
 ROUNDING = 1e-9
 
 
 def calibrate(backend: SyntheticBackend, kernels: Path, **options: Any) -> lpp.Fit:
-    """Return the linear fit, which finds the weights that the device has."""
+    """Return the linear fit, which recovers the weights of the device."""
     return lpp.calibrate(backend, kernels=kernels, protocol=PROTOCOL, **{"model": "linear", **options})
 
 
@@ -180,7 +180,7 @@ class InterruptedCampaignError(Exception):
 
 
 class Mortal(SyntheticBackend):
-    """A device that breaks off after so many calls that a measurement or probe is just finished."""
+    """A device that fails after :attr:`AFTER` calls, when a measurement or probe has just finished."""
 
     AFTER = 12
 

@@ -1,4 +1,4 @@
-"""The amortized stride fraction of an access, seen on the addresses themselves (Stevens and Klöckner, section 2.1)."""
+"""The amortized stride fraction of an access, computed from its addresses (Stevens and Klöckner, section 2.1)."""
 
 import math
 from collections.abc import Mapping
@@ -8,24 +8,24 @@ from fractions import Fraction
 import numpy as np
 
 UNSEEN = "unseen"
-"""the class of what does not happen at the sizes at which classes are taken, or only in lone lanes"""
+"""the class of accesses that are not executed at the class sizes, or only in lanes without neighbors"""
 EDGE = Fraction(1, 64)
-"""of a half, third or quarter: what is more than that tips a class"""
+"""of a half, third or quarter: a larger excess over a multiple of it raises the class"""
 
 
 FAR_ENOUGH = 5
-"""elements: a gap between lanes that is as wide as that is no wider for memory; the highest class is more than 4"""
+"""elements; larger gaps between lanes count as this many, because the highest class is a stride of more than 4"""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Loads or stores that one expression does, at all points."""
+    """Loads or stores of one expression at all points."""
 
     direction: str
     array: str
     bits: int
     axes: np.ndarray
-    """what each axis of the array adds to the address in elements, at each point"""
+    """contribution of each axis of the array to the address at each point, in elements"""
     lanes: "Lanes | UnevenLanes"
 
     @property
@@ -36,41 +36,41 @@ class Access:
 
 @dataclass(frozen=True)
 class Lanes:
-    """How an access moves from one work-item to the next, in elements."""
+    """Change of the address from one work-item to the next, in elements."""
 
     stride: int
     steps: tuple[int, ...]
-    """of each axis"""
+    """along each axis"""
     row: int
-    """along the array's axis that moves most in memory, from one index to the next"""
+    """memory stride of the axis with the largest change in memory"""
     block: int
-    """from one lane to the next along this axis alone: whole rows"""
+    """change from one lane to the next along this axis alone; a multiple of *row*"""
 
 
 @dataclass(frozen=True)
 class UnevenLanes:
-    """Lanes that are not all equally far apart, by their addresses in several passes of the other loops."""
+    """Addresses of lanes that are not equally spaced, in several iterations of the other loops."""
 
     passes: tuple[np.ndarray, ...]
 
 
 def needs_points(access: Access) -> bool:
-    """Return whether more than one point has to be seen to tell the class of *access*."""
+    """Return whether the class of *access* depends on more than one point."""
     return isinstance(access.lanes, UnevenLanes) or access.lanes.stride > 1
 
 
 def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
-    """How many cells is the reach of the lanes, gaps cut short, and what share of those between them is touched?
+    """Return the class by the span of the lanes, with gaps shortened, and the share of touched cells between them.
 
-    Half of the passes that have all lanes reach as far as the one that is looked at, or less far. A condition may leave
-    some of its lanes out; they are taken as neighbours of the others all the same.
+    The span is the median over the iterations that have all lanes. Lanes that a condition excludes still count as
+    neighbors of the others.
     """
     if not lanes.passes:
         return UNSEEN
     most = max(map(len, lanes.passes))
-    full = sorted((_reach(lanes), lanes.tolist()) for lanes in lanes.passes if len(lanes) == most)
-    reach, typical = full[(len(full) - 1) // 2]
-    stride = -(-reach // max(most - 1, 1))
+    full = sorted((_span(lanes), lanes.tolist()) for lanes in lanes.passes if len(lanes) == most)
+    span, typical = full[(len(full) - 1) // 2]
+    stride = -(-span // max(most - 1, 1))
     if stride <= 1:
         return str(stride)
     first, last = min(typical), max(typical)
@@ -78,7 +78,7 @@ def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
     return _share(Fraction(int(((touched >= first) & (touched < last)).sum()), last - first), stride)
 
 
-def _reach(addresses: np.ndarray) -> int:
+def _span(addresses: np.ndarray) -> int:
     return int(np.minimum(np.diff(np.unique(addresses)), FAR_ENOUGH).sum())
 
 
@@ -89,9 +89,9 @@ def _share(density: Fraction, stride: int) -> str:
 
 
 def stride_class(access: Access, cells: Mapping[str, np.ndarray], is_only_size: bool) -> str:
-    """Of the cells from the row of each lane to that of the next one, how many are touched?
+    """Return the class by the share of touched cells between the row of each lane and that of the next one.
 
-    Where no lane has a neighbour, lanes may have one at other sizes, unless these are the only large ones.
+    If no lane has a neighbor, lanes may have one at other sizes, unless *is_only_size*.
     """
     if isinstance(access.lanes, UnevenLanes):
         return _class_of_uneven(access.lanes, cells[access.array])
@@ -100,10 +100,10 @@ def stride_class(access: Access, cells: Mapping[str, np.ndarray], is_only_size: 
         return str(stride)
     if not len(access.addresses):
         return UNSEEN
-    neighboured = access.addresses[_have_neighbours(access)]
-    if not len(neighboured) and (len(access.axes) > 2 or not is_only_size):
-        return UNSEEN  # the neighbour of a row's last lane would be in no row
-    lanes = np.unique(neighboured if len(neighboured) else access.addresses)
+    with_neighbor = access.addresses[_have_neighbors(access)]
+    if not len(with_neighbor) and (len(access.axes) > 2 or not is_only_size):
+        return UNSEEN  # the neighbor of a row's last lane would be outside the row
+    lanes = np.unique(with_neighbor if len(with_neighbor) else access.addresses)
     starts = np.unique(lanes // access.lanes.row * access.lanes.row)
     between = int(np.minimum(np.diff(starts), access.lanes.block).sum()) + access.lanes.block
     last_start = np.searchsorted(starts, cells[access.array], side="right") - 1
@@ -112,8 +112,8 @@ def stride_class(access: Access, cells: Mapping[str, np.ndarray], is_only_size: 
     return _share(density, stride)
 
 
-def _have_neighbours(access: Access) -> np.ndarray:
-    """Return which addresses have a lane that accesses the next one, axis by axis: the end of a row has none."""
+def _have_neighbors(access: Access) -> np.ndarray:
+    """Return which addresses have a neighboring lane one step further along the axes; the end of a row has none."""
     places = np.zeros(len(access.addresses), int)
     step = 0
     for axis, moved in zip(access.axes, access.lanes.steps, strict=True):

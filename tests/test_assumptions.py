@@ -1,4 +1,4 @@
-"""One sentence for each kind of assumption."""
+"""Assumptions of one kind are combined into one sentence."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,10 +10,10 @@ import loopyperf as lpp
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption, sentences
 
 
-def test_assumptions_of_a_kind_are_one_sentence_with_how_many_they_are() -> None:
-    said = f"{SUBJECTS} may be far apart; typical={{{NAME!r}: '1'}}"
+def test_assumptions_of_one_kind_are_combined_with_their_number() -> None:
+    shared = f"{SUBJECTS} may be far apart; typical={{{NAME!r}: '1'}}"
     accesses = [
-        Assumption(said, name, f"{name}[{place}]") for name in "abcde" for place in range(3 if name == "a" else 1)
+        Assumption(shared, name, f"{name}[{place}]") for name in "abcde" for place in range(3 if name == "a" else 1)
     ]
     found = sentences([*accesses, "a sentence", accesses[0], "a sentence", Assumption("of {SUBJECTS}", "a", "a")])
     assert found == (
@@ -32,16 +32,16 @@ def test_assumptions_of_a_kind_are_one_sentence_with_how_many_they_are() -> None
         pytest.param(lambda knl: lpp.count(knl).assumed, id="count"),
     ],
 )
-def test_columns_that_are_written_out_share_their_notes(
+def test_statements_for_each_column_share_their_notes(
     notes_on: Callable[[lp.TranslationUnit], Sequence[str]],
 ) -> None:
-    # 20 columns of a gathered row, and as many arrays: what is assumed of each is said once.
+    # 20 columns of indirectly accessed rows, and several arrays: the assumption is reported once.
     columns = [f"out[i, {c}] = a[box[i], {c}] + b{c % 4}[box[i]]" for c in range(20)]
     flat = [lp.GlobalArg(f"b{c}", np.float64, shape="n", offset=lp.auto) for c in range(4)]
     matrices = lp.GlobalArg("a, out", np.float64, shape="n, 20")
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "\n".join(columns), [matrices, *flat, ...], lang_version=(2018, 2))
     knl = lp.split_iname(lp.add_dtypes(knl, {"box": np.int32}), "i", 64, outer_tag="g.0", inner_tag="l.0")
-    about = [note for note in notes_on(knl) if "a[box" in note]
-    assert len(about) == 1
-    assert "19 more accesses" in about[0]
-    assert "and 2 more arrays" in about[0]
+    matching = [note for note in notes_on(knl) if "a[box" in note]
+    assert len(matching) == 1
+    assert "19 more accesses" in matching[0]
+    assert "and 2 more arrays" in matching[0]

@@ -1,7 +1,7 @@
-"""Files of anybody: whatever is changed in one, it is read and answers in finite numbers, or is refused as ours refuse.
+"""Corrupted files are either read and give finite results, or raise a LoopyperfError.
 
-Fits, learned models, descriptions, archives and cached answers are changed at random, where they have a value, a key or
-a byte, from a fixed seed: ``MUTATIONS=5000`` in the environment tries more of each kind.
+Values, keys and bytes of fits, learned models, device files, archives and cached results are changed at random, from a
+fixed seed. ``MUTATIONS=5000`` in the environment tests more changes of each kind of file.
 """
 
 import copy
@@ -34,98 +34,98 @@ from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
-"""of each kind of file"""
+"""number of changed files of each kind"""
 RECORDED = Path(__file__).parents[1] / "docs" / "tutorial" / "recorded.jsonl"
 Document = dict[str, Any]
 ODD: tuple[Any, ...] = (
     *(None, True, "", "x", "\u0000", [], {}, [[]], 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**30, 10**400),
     *(0.5, -0.5, 1e-320, -1e-300, 1e30, 1e100, 1e308, -1e308, math.nan, math.inf, -math.inf),
 )
-"""values that nobody expects"""
+"""unexpected values"""
 
 
 # {{{ changes
 
 
-def places(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the paths of all that is inside *value*."""
+def paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all entries inside *value*."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, entry in cast("Any", entries):
         yield (*before, key)
-        yield from places(entry, (*before, key))
+        yield from paths(entry, (*before, key))
 
 
-def changed(document: Document, chance: random.Random) -> Document:
-    """Return *document* with one to three values taken away, repeated, moved, renamed or made odd."""
+def changed(document: Document, rng: random.Random) -> Document:
+    """Return *document* with one to three entries removed, repeated, renamed, scaled, or replaced by an odd value."""
     document = copy.deepcopy(document)
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        *path, last = chance.choice(list(places(document)) or [("",)])
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        *path, last = rng.choice(list(paths(document)) or [("",)])
         holder: Any = document
         for key in path:
             holder = holder[key]
-        what = chance.randrange(6)
-        if what == 0:
+        operation = rng.randrange(6)
+        if operation == 0:
             del holder[last]
-        elif what == 1 and isinstance(holder, list):
+        elif operation == 1 and isinstance(holder, list):
             holder.insert(last, copy.deepcopy(holder[last]))
-        elif what == 1:
+        elif operation == 1:
             holder[f"{last}x"] = holder.pop(last)
-        elif what == 2:
+        elif operation == 2:
             number = holder[last]
             is_number = isinstance(number, int | float) and not isinstance(number, bool)
             holder[last] = -number if is_number else [number]
-        elif what == 3:
+        elif operation == 3:
             number = holder[last]
             is_number = isinstance(number, int | float) and not isinstance(number, bool)
-            holder[last] = number * 10 ** chance.randrange(-40, 40) if is_number else str(number) * 2
+            holder[last] = number * 10 ** rng.randrange(-40, 40) if is_number else str(number) * 2
         else:
-            holder[last] = chance.choice(ODD)
+            holder[last] = rng.choice(ODD)
         if not document:
             break
     return document
 
 
-def damaged(content: bytes, chance: random.Random) -> bytes:
-    """Return *content* with a few bytes changed, cut out, or repeated."""
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """Return *content* with a few bytes changed, removed, or repeated."""
     data = bytearray(content)
-    for _ in range(chance.choice((1, 1, 2, 8))):
-        place, length = chance.randrange(len(data)), chance.randrange(1, 40)
-        what = chance.randrange(5)
-        if what == 0:
-            data[place] = chance.randrange(256)
-        elif what == 1:
-            del data[place : place + length]
-        elif what == 2:
-            data[place:place] = data[place : place + length]
-        elif what == 3:
-            data[place:place] = chance.choice((b"[" * 5000, b"9" * 5000, b"\xff", b"\0", b'"', b"{", b"1e999"))
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        start, length = rng.randrange(len(data)), rng.randrange(1, 40)
+        operation = rng.randrange(5)
+        if operation == 0:
+            data[start] = rng.randrange(256)
+        elif operation == 1:
+            del data[start : start + length]
+        elif operation == 2:
+            data[start:start] = data[start : start + length]
+        elif operation == 3:
+            data[start:start] = rng.choice((b"[" * 5000, b"9" * 5000, b"\xff", b"\0", b'"', b"{", b"1e999"))
         else:
-            del data[place:]
+            del data[start:]
         if not data:
             break
     return bytes(data)
 
 
 def mutations(content: bytes, write: Callable[[Document], bytes], read: Callable[[bytes], Any]) -> Iterator[bytes]:
-    """Yield *content* changed in many ways: two of three in what it says, one in its bytes."""
-    chance, document = random.Random(0), read(content)
+    """Yield changed versions of *content*: two of three with changed entries, one with changed bytes."""
+    rng, document = random.Random(0), read(content)
     for number in range(MUTATIONS):
-        yield write(changed(document, chance)) if number % 3 else damaged(content, chance)
+        yield write(changed(document, rng)) if number % 3 else damaged(content, rng)
 
 
-def tried(name: str, contents: Iterator[bytes], path: Path, ask: Callable[[Path], Any]) -> dict[str, int]:
-    """Return how many of *contents* had an answer, and how many were refused; fail for anything else."""
+def outcomes(name: str, contents: Iterator[bytes], path: Path, read_and_use: Callable[[Path], Any]) -> dict[str, int]:
+    """Return how many of *contents* gave results, and how many raised a LoopyperfError; fail for anything else."""
     found, wrong = {"answered": 0, "refused": 0}, list[str]()
     for number, content in enumerate(contents):
         path.write_bytes(content)
         try:
             with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-                answer = ask(path)
+                answer = read_and_use(path)
         except lpp.LoopyperfError as error:
             found["refused"] += 1
             if "\n" in str(error).strip() or len(str(error)) > 2000:
                 wrong.append(f"{name} {number}: {error!r:.300}")
-        except Exception as error:  # whatever it is, a person would see a traceback
+        except Exception as error:  # the user would see a traceback
             wrong.append(f"{name} {number}: {type(error).__name__}: {error!s:.200}")
         else:
             found["answered"] += 1
@@ -150,7 +150,7 @@ def as_json(document: Document) -> bytes:
 
 
 def numbers(estimate: Any) -> list[float]:
-    """Return the seconds of an *estimate*, its interval and its breakdown; whatever is printed must be printed."""
+    """Return the seconds of an *estimate*, its interval and its breakdown; also check that it can be printed."""
     assert str(estimate)
     interval = () if estimate.interval is None else estimate.interval
     return [estimate.seconds, *interval, *(row.seconds for row in estimate.breakdown.rows)]
@@ -168,7 +168,7 @@ def by_learned(path: Path) -> list[float]:
     return numbers(lpp.estimate(doubled(), n=4096, fit=learned))
 
 
-def by_description(path: Path) -> list[float]:
+def by_device_file(path: Path) -> list[float]:
     device = load_description(path)
     assert str(device)
     found: list[float] = []
@@ -223,8 +223,8 @@ def as_lines(document: Document) -> bytes:
     return b"".join(as_json(line) + b"\n" for line in lines) if isinstance(lines, list) else as_json(document)
 
 
-def as_made(name: str) -> bytes:
-    """Return a file of a kind, as loopyperf writes it."""
+def original(name: str) -> bytes:
+    """Return a file of kind *name* as loopyperf writes it."""
     if name == "archive":
         return RECORDED.read_bytes()
     if name == "description":
@@ -244,7 +244,7 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Document], bytes], Calla
     "linear": (by_fit, as_json, json.loads),
     "overlap": (by_fit, as_json, json.loads),
     "learned": (by_learned, as_json, json.loads),
-    "description": (by_description, as_toml, lambda content: tomllib.loads(content.decode())),
+    "description": (by_device_file, as_toml, lambda content: tomllib.loads(content.decode())),
     "archive": (by_archive, as_lines, lines_of),
     "counts": (by_counts, as_json, json.loads),
     "answer": (by_answer, as_json, lambda content: {"answer": json.loads(content)}),
@@ -253,12 +253,12 @@ SUFFIXES = {"description": ".toml", "archive": ".jsonl"}
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_changed_file_has_a_finite_answer_or_is_refused(name: str, tmp_path: Path) -> None:
-    ask, write, read = KINDS[name]
-    content, path = as_made(name), tmp_path / f"x{SUFFIXES.get(name, '.json')}"
+def test_changed_file_gives_finite_results_or_raises(name: str, tmp_path: Path) -> None:
+    read_and_use, write, read = KINDS[name]
+    content, path = original(name), tmp_path / f"x{SUFFIXES.get(name, '.json')}"
     path.write_bytes(content)
-    assert np.isfinite(ask(path)).all()
-    found = tried(name, mutations(content, write, read), path, ask)
+    assert np.isfinite(read_and_use(path)).all()
+    found = outcomes(name, mutations(content, write, read), path, read_and_use)
     assert found["refused"] > MUTATIONS / 4
 
 

@@ -1,7 +1,7 @@
-"""Data moves one way at run time too: no function of a lower room calls one of a higher room.
+"""Data moves one way at run time too: no function of a lower layer calls one of a higher layer.
 
-``test_layers.py`` sees imports, but not a function, a bound method or a generator that is passed down and called there.
-Here answers are profiled. What is left of such calls is listed, each with its reason.
+``test_layers.py`` checks imports, but not functions, bound methods or generators that are passed down and called there.
+These tests profile calls of public functions. The remaining upward calls are listed with their reasons.
 """
 
 import sys
@@ -22,17 +22,17 @@ from loopyperf.testing.predictor_laws import KERNELS
 from tests.test_layers import LEVEL, PACKAGE
 
 Upward = tuple[str, str, str]
-"""file and name of the function that calls, and the room of what it calls"""
+"""file and name of the calling function, and the layer of the called function"""
 
-LEFT = {
+KNOWN_UPWARD_CALLS = {
     ("models/result.py", "_ExplainedLater.__getattr__", "predict"): "a search reads thousands of times and few reasons",
     ("stages/cache.py", "_filed", "predict"): "the cache calls what computes a missing result",
 }
-"""calls upward that there still are; none is to be added"""
+"""remaining upward calls; do not add any"""
 
 
 def path_of(code: CodeType) -> str | None:
-    """Return the path in the package of the file that *code* stands in; None for code of others."""
+    """Return the path within the package of the file that contains *code*; None for other packages."""
     path = Path(code.co_filename)
     return path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else None
 
@@ -43,7 +43,7 @@ def level_of(path: str) -> int:
 
 @contextmanager
 def profiled() -> Iterator[tuple[set[Upward], set[str]]]:
-    """Yield the calls upward that are made meanwhile, and the files whose functions are called."""
+    """Yield the upward calls that are made inside the context, and the files whose functions are called."""
     upward: set[Upward] = set()
     files: set[str] = set()
     paths: dict[CodeType, str | None] = {}
@@ -73,7 +73,7 @@ def profiled() -> Iterator[tuple[set[Upward], set[str]]]:
 
 
 def built(name: str) -> lp.TranslationUnit:
-    """Return a kernel that nothing is known of."""
+    """Return a new kernel, for which nothing is cached."""
     return KERNELS[name][0]()
 
 
@@ -105,24 +105,24 @@ QUESTIONS: dict[str, Callable[[], object]] = {
     ),
 }
 ONE_WAY = {"a count", "a fitted estimate", "a fitted batch"}
-"""what is answered without any call upward"""
+"""tasks without any upward call"""
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_lower_room_calls_no_higher_one_but_for_what_is_listed(question: str) -> None:
+def test_only_known_calls_go_to_higher_layers(question: str) -> None:
     with profiled() as (upward, files):
         QUESTIONS[question]()
     assert len(files) > 20
-    assert upward <= (set() if question in ONE_WAY else LEFT.keys())
+    assert upward <= (set() if question in ONE_WAY else KNOWN_UPWARD_CALLS.keys())
 
 
-def test_a_call_upward_is_found_through_code_of_others() -> None:
+def test_upward_calls_through_other_packages_are_found() -> None:
     class CallingUpwardError(OSError):
-        """Says why by a function of a higher room."""
+        """An error whose message calls a function of a higher layer."""
 
         def __str__(self) -> str:
             return str(max([1.0], key=lambda _: lpp.occupancy("nvidia-v100", 64).share))
 
     with profiled() as (upward, _):
         os_reason(CallingUpwardError())
-    assert {(caller, name) for caller, name, room in upward if room == "device"} == {("files.py", "os_reason")}
+    assert {(caller, name) for caller, name, layer in upward if layer == "device"} == {("files.py", "os_reason")}

@@ -1,4 +1,4 @@
-"""What a run of the tests did not try is said below its last line, and fails where it must be tried."""
+"""Tests that could not run are reported after the last line, and fail if they are required."""
 
 import os
 import subprocess
@@ -14,16 +14,16 @@ NO_CHROMIUM = "there is no chromium: make browser, as root on Debian, installs i
 
 
 def run_tests(*arguments: str, without: tuple[str, ...] = (), **more: str) -> tuple[int, str]:
-    """Run tests as if modules *without* were not installed; return the exit status, and what was printed."""
+    """Run tests as if the modules *without* were not installed; return the exit status and the output."""
     lines = f"import sys; sys.modules |= dict.fromkeys({without!r}); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    asked = [sys.executable, "-c", lines, "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-c", lines, "-p", "no:cacheprovider", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != MUST_TRY} | more
-    run = subprocess.run(asked, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     return run.returncode, run.stdout
 
 
 @pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "by workers"])
-def test_tests_of_pages_are_said_to_be_not_tried_where_there_is_no_browser(more: tuple[str, ...]) -> None:
+def test_browser_tests_are_reported_without_a_browser(more: tuple[str, ...]) -> None:
     status, shown = run_tests(*more, IN_BROWSER, PATH="")
     assert status == 0, shown
     *_, last = shown.splitlines()
@@ -31,15 +31,15 @@ def test_tests_of_pages_are_said_to_be_not_tried_where_there_is_no_browser(more:
     assert last.endswith(f" tests: {NO_CHROMIUM}")
 
 
-def test_nothing_is_said_where_everything_was_tried() -> None:
+def test_nothing_is_reported_if_all_tests_ran() -> None:
     status, shown = run_tests("tests/test_units.py")
     assert status == 0, shown
     assert "NOT TRIED" not in shown
 
 
 @pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "by workers"])
-def test_where_they_must_be_tried_tests_of_pages_fail_without_a_browser(more: tuple[str, ...]) -> None:
-    status, shown = run_tests(*more, IN_BROWSER, "-k", "paper", PATH="", LOOPYPERF_MUST_TRY="1")
+def test_required_browser_tests_fail_without_a_browser(more: tuple[str, ...]) -> None:
+    status, shown = run_tests(*more, IN_BROWSER, "-k", "print", PATH="", LOOPYPERF_MUST_TRY="1")
     assert status == 1, shown
     assert f"{MUST_TRY} is set, but this cannot be tried: {NO_CHROMIUM}" in shown
     assert "NOT TRIED" not in shown
@@ -49,16 +49,14 @@ def test_where_they_must_be_tried_tests_of_pages_fail_without_a_browser(more: tu
     ("file", "module", "status"),
     [("test_notebooks.py", "nbclient", 2), ("test_notebooks.py", "pyopencl", 1), ("test_tutorial.py", "pyopencl", 1)],
 )
-def test_where_they_must_be_tried_notebooks_and_the_walk_fail_without_what_they_need(
-    file: str, module: str, status: int
-) -> None:
+def test_required_notebooks_and_tutorial_fail_without_modules(file: str, module: str, status: int) -> None:
     only = "03_calibrate or tutorial"
     found, shown = run_tests(f"tests/{file}", "-k", only, without=(module,), LOOPYPERF_MUST_TRY="1")
     assert found == status, shown
     assert f"{MUST_TRY} is set, but this cannot be tried: " in shown
 
 
-def test_what_is_not_everywhere_is_skipped_even_then() -> None:
+def test_tests_of_optional_programs_are_never_required() -> None:
     status, shown = run_tests("tests/idg/pictures/test_dot.py", PATH="", LOOPYPERF_MUST_TRY="1")
     assert status == 0, shown
     assert "NOT TRIED: 1 test: Graphviz is not installed" in shown

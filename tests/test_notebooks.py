@@ -1,4 +1,4 @@
-"""Each notebook runs from its first cell to its last, with pictures, in time; in git it has no outputs."""
+"""Each notebook runs from the first to the last cell within the time limit, and has no outputs in git."""
 
 import sys
 from pathlib import Path
@@ -15,16 +15,16 @@ manager = pytest.importorskip("jupyter_client.manager")
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS = 120
-"""for each, at most, by the wall clock: that is what a reader waits"""
+"""time limit of each notebook, which is how long a reader waits (wall clock)"""
 NEEDS = {"02_counting": (), "03_calibrate": ("pyopencl", "matplotlib"), "05_search": ("optuna", "matplotlib")}
-"""packages of our extras, where these are others than matplotlib alone"""
-PICTURES = ("matplotlib",)
+"""required packages of the extras, if not only matplotlib"""
+PLOTS = ("matplotlib",)
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 class OwnKernel(kernelspec.KernelSpecManager):
-    """Knows one kernel, this interpreter, whatever is installed in a person's home."""
+    """Provides one kernel, this interpreter, regardless of the kernels in the user's home."""
 
     def get_kernel_spec(self, kernel_name: str) -> Any:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -33,7 +33,7 @@ class OwnKernel(kernelspec.KernelSpecManager):
 
 @pytest.fixture
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep all that Jupyter and IPython write out of a person's home."""
+    """Keep all files of Jupyter and IPython out of the user's home."""
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -41,11 +41,11 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def executed(path: Path) -> Any:
-    """Return the notebook with its outputs; a cell that fails, or takes as long as all may take, raises."""
+    """Return the notebook with its outputs; a cell that fails or exceeds the time limit raises."""
     notebook = nbformat.read(path, as_version=4)
     own = manager.AsyncKernelManager(kernel_name="python3", kernel_spec_manager=OwnKernel())
     client = nbclient.NotebookClient(notebook, km=own, timeout=SECONDS, resources={"metadata": {"path": path.parent}})
-    # The manager is ours, but its process is to end with the notebook.
+    # We created the manager, but its process must end with the notebook.
     client.execute(cleanup_kc=True)
     assert not own.has_kernel
     return notebook
@@ -55,7 +55,7 @@ def outputs(notebook: Any) -> list[Any]:
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 
-def test_there_are_notebooks() -> None:
+def test_notebooks_are_numbered_consecutively() -> None:
     assert [path.stem[:2] for path in NOTEBOOKS] == [f"{number:02}" for number in range(1, len(NOTEBOOKS) + 1)]
     assert len(NOTEBOOKS) >= 6
 
@@ -72,7 +72,7 @@ def test_a_notebook_is_valid_and_has_no_outputs(path: Path) -> None:
 
 
 @every_notebook
-def test_a_notebook_begins_with_its_title_and_has_prose_before_most_cells(path: Path) -> None:
+def test_notebook_starts_with_its_title_and_has_enough_prose(path: Path) -> None:
     cells = nbformat.read(path, as_version=4).cells
     assert cells[0].source.startswith("# ")
     prose = sum(cell.cell_type == "markdown" for cell in cells)
@@ -82,12 +82,12 @@ def test_a_notebook_begins_with_its_title_and_has_prose_before_most_cells(path: 
 @every_notebook
 @pytest.mark.usefixtures("surroundings")
 def test_a_notebook_runs(path: Path) -> None:
-    needed = NEEDS.get(path.stem, PICTURES)
+    needed = NEEDS.get(path.stem, PLOTS)
     for package in needed:
         pytest.importorskip(package)
-    began = monotonic()
+    start = monotonic()
     found = outputs(executed(path))
-    assert monotonic() - began < SECONDS
+    assert monotonic() - start < SECONDS
     assert [each for each in found if each.output_type == "error"] == []
     shown = {kind for each in found if "data" in each for kind in each.data}
     assert ("image/svg+xml" in shown) == ("matplotlib" in needed)

@@ -1,4 +1,4 @@
-"""What an installed loopyperf has with it: the wheel is built, unpacked, and used from another folder."""
+"""Contents of an installed loopyperf: the wheel is built, unpacked, and used from another folder."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the wheel holds; building it downloads hatchling unless that is installed."""
+    """Return a folder with the contents of the wheel; building it downloads hatchling unless that is installed."""
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "--wheel-dir", str(folder)]
@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_elsewhere(installed: Path, folder: Path, code: str, *arguments: str) -> str:
-    """Return what *code* prints in *folder*, with the installed loopyperf before any other."""
+    """Return what *code* prints in *folder*, with the installed loopyperf first on the path."""
     environment = {**os.environ, "PYTHONPATH": str(installed), "LOOPYPERF_DATA": str(folder / "own data")}
     run = subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -48,7 +48,7 @@ def names(folder: Path, pattern: str) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["measurement_kernels", "test_kernels", "fits"])
-def test_the_wheel_holds_what_people_edit(installed: Path, folder: Path):
+def test_wheel_contains_kernels_and_fits(installed: Path, folder: Path):
     edited = {name for pattern in ("*.py", "*.json", "*.md") for name in names(ROOT / folder, pattern)}
     assert edited
     assert edited == {
@@ -56,13 +56,13 @@ def test_the_wheel_holds_what_people_edit(installed: Path, folder: Path):
     }
 
 
-def test_the_wheel_holds_every_module_and_its_types(installed: Path):
+def test_wheel_contains_every_module_and_its_types(installed: Path):
     modules = names(ROOT / "loopyperf", "*.py")
     assert modules <= names(installed / "loopyperf", "*.py")
     assert {"py.typed", "__init__.pyi"} <= {path.name for path in (installed / "loopyperf").iterdir()}
 
 
-def test_the_wheel_holds_the_catalog_of_devices(installed: Path, tmp_path: Path):
+def test_wheel_contains_the_device_catalog(installed: Path, tmp_path: Path):
     catalog = names(ROOT / "loopyperf" / "device" / "catalog", "*.toml")
     assert len(catalog) > 20
     assert catalog == names(installed / "loopyperf" / "device" / "catalog", "*.toml")
@@ -70,13 +70,13 @@ def test_the_wheel_holds_the_catalog_of_devices(installed: Path, tmp_path: Path)
     assert run_elsewhere(installed, tmp_path, code) == "132\n"
 
 
-def test_the_wheel_holds_what_a_page_is_made_of(installed: Path):
+def test_wheel_contains_the_templates_of_reports(installed: Path):
     template = names(ROOT / "loopyperf" / "explain" / "template", "*")
     assert {"page.html", "page.css", "page.js", "diff.html"} <= template
     assert template == names(installed / "loopyperf" / "explain" / "template", "*")
 
 
-def test_the_wheel_holds_the_compiled_core_for_all_versions_of_python(installed: Path, tmp_path: Path):
+def test_wheel_contains_a_compiled_core_for_all_python_versions(installed: Path, tmp_path: Path):
     (wheel,) = installed.parent.glob("loopyperf-*.whl")
     assert re.search(r"-cp311-abi3-\w+\.whl$", wheel.name)
     code = (
@@ -86,7 +86,7 @@ def test_the_wheel_holds_the_compiled_core_for_all_versions_of_python(installed:
     assert run_elsewhere(installed, tmp_path, code).startswith(str(installed))
 
 
-def test_a_build_without_a_compiler_has_a_core_in_python(tmp_path: Path):
+def test_build_without_compiler_uses_the_python_core(tmp_path: Path):
     if not importlib.util.find_spec("hatchling"):
         pytest.skip("only hatchling of this environment sees that there is no compiler")
     folder = tmp_path / "checkout"
@@ -102,11 +102,11 @@ def test_a_build_without_a_compiler_has_a_core_in_python(tmp_path: Path):
         assert not [name for name in archive.namelist() if name.endswith(".so")]
 
 
-def test_the_wheel_holds_nothing_but_the_package(installed: Path):
+def test_wheel_contains_only_the_package(installed: Path):
     assert {path.name.split("-")[0] for path in installed.iterdir()} == {"loopyperf"}
 
 
-def test_what_is_bundled_is_found_inside_the_package(installed: Path, tmp_path: Path):
+def test_bundled_folders_are_found_inside_the_package(installed: Path, tmp_path: Path):
     code = (
         "from loopyperf.calibration.fit_library import bundled_fits\n"
         "from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files\n"
@@ -128,10 +128,10 @@ def test_the_program_lists_the_bundled_fit(installed: Path, tmp_path: Path):
     assert str(installed / "loopyperf" / "fits" / "amd-r9-fury" / "linear.json") in listed
 
 
-def test_a_broken_installation_is_told_in_one_line(tmp_path: Path) -> None:
+def test_broken_installation_prints_one_line(tmp_path: Path) -> None:
     (tmp_path / "islpy.py").write_text("raise ImportError('no isl here')")
     code = "from loopyperf.cli import main; main(['doctor'])"
     broken = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    told = subprocess.run([sys.executable, "-c", code], env=broken, capture_output=True, text=True, check=False)
-    assert told.returncode == 1
-    assert re.fullmatch(r"Error: loopyperf cannot start: no isl here; .*islpy-barvinok.*\n", told.stderr)
+    result = subprocess.run([sys.executable, "-c", code], env=broken, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert re.fullmatch(r"Error: loopyperf cannot start: no isl here; .*islpy-barvinok.*\n", result.stderr)

@@ -1,4 +1,4 @@
-"""Answers as plain values: what JSON can hold, whatever numbers the sizes were given as, and what equals what."""
+"""Results are plain values: JSON of NumPy sizes, and equality."""
 
 import json
 from collections.abc import Callable
@@ -26,22 +26,22 @@ NUMPY_SIZE: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("ask", NUMPY_SIZE.values(), ids=NUMPY_SIZE)
-def test_a_size_of_numpys_is_one_of_pythons_in_json(ask: Callable[..., Any]) -> None:
-    own, numpys = (ask(n=n) for n in (4096, np.int64(4096)))
-    for answers in ("to_dict", "to_json"):
-        if hasattr(own, answers):
-            assert json.dumps(getattr(numpys, answers)()) == json.dumps(getattr(own, answers)())
-    assert hasattr(own, "to_dict") or hasattr(own, "to_json")
+def test_numpy_size_gives_the_same_json_as_python_size(ask: Callable[..., Any]) -> None:
+    from_python, from_numpy = (ask(n=n) for n in (4096, np.int64(4096)))
+    for method in ("to_dict", "to_json"):
+        if hasattr(from_python, method):
+            assert json.dumps(getattr(from_numpy, method)()) == json.dumps(getattr(from_python, method)())
+    assert hasattr(from_python, "to_dict") or hasattr(from_python, "to_json")
 
 
-def test_comparisons_over_the_occupancy_are_equal_where_all_of_them_is() -> None:
+def test_occupancy_comparisons_compare_by_value() -> None:
     one, same, other = (
         lpp.compare_occupancies(doubled(), device="nvidia-v100", models=["roofline"], n=n) for n in (4096, 4096, 8192)
     )
     assert one == same != other
 
 
-def test_estimates_of_a_batch_are_equal_where_all_of_it_is() -> None:
+def test_batch_estimates_compare_by_value() -> None:
     one, same, other = (
         lpp.estimate(doubled(), device="amd-r9-fury", n=np.array([16, last])) for last in (4096, 4096, 8192)
     )

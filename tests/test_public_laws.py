@@ -1,4 +1,4 @@
-"""Each law of :mod:`loopyperf.testing` finds who breaks it, and who breaks none passes."""
+"""Each law of :mod:`loopyperf.testing` detects violations, and correct predictors and devices pass."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from loopyperf.models.result import Breakdown, BreakdownRow
 from loopyperf.stages.case import Case
 from loopyperf.testing import Check, check_device, check_predictor, device_checks, predictor_checks
 
-HONEST = lpp.predictor(device="nvidia-v100", model="roofline")
+CORRECT = lpp.predictor(device="nvidia-v100", model="roofline")
 V100 = lpp.load_device("nvidia-v100")
 Alteration = Callable[[lpp.Estimate], lpp.Estimate]
 calls = count()
@@ -24,16 +24,16 @@ calls = count()
 
 @dataclass(frozen=True, eq=False)
 class Altered(lpp.Predictor):
-    """The roofline, but for what is done to its estimates."""
+    """A roofline with altered estimates."""
 
     alter: Alteration = field(kw_only=True)
 
     def predict(self, case: Case) -> lpp.Estimate:
-        return self.alter(HONEST.predict(case))
+        return self.alter(CORRECT.predict(case))
 
 
 class Lenient(Altered):
-    """Takes a size that makes no sense to be 64."""
+    """Replaces invalid sizes by 64."""
 
     def predict(self, case: Case) -> lpp.Estimate:
         try:
@@ -43,7 +43,7 @@ class Lenient(Altered):
 
 
 class Careless(Altered):
-    """Fails without a reason."""
+    """Fails without a message."""
 
     def predict(self, case: Case) -> lpp.Estimate:
         raise ZeroDivisionError
@@ -62,7 +62,7 @@ def doubled_in_a_batch(found: Any) -> Any:
 
 
 def altered(alter: Alteration, kind: type[Altered] = Altered) -> lpp.Predictor:
-    return kind("roofline", "nvidia-v100", HONEST.notes, alter=alter)
+    return kind("roofline", "nvidia-v100", CORRECT.notes, alter=alter)
 
 
 NOT_PLAIN = Breakdown((BreakdownRow("alu", "insn", 1j, None, 0.0),))
@@ -113,7 +113,7 @@ BROKEN_DEVICES = {
 
 
 def broken(checks: tuple[Check, ...]) -> dict[str, str]:
-    """Return the laws that are broken, each with what is said of that."""
+    """Return the broken laws with their messages."""
     found: dict[str, str] = {}
     for check in checks:
         try:
@@ -123,30 +123,30 @@ def broken(checks: tuple[Check, ...]) -> dict[str, str]:
     return found
 
 
-def test_a_predictor_and_a_device_that_break_no_law_pass() -> None:
-    check_predictor(HONEST)
-    check_predictor(Altered("roofline", "nvidia-v100", HONEST.notes, alter=unaltered))
+def test_correct_predictor_and_device_pass() -> None:
+    check_predictor(CORRECT)
+    check_predictor(Altered("roofline", "nvidia-v100", CORRECT.notes, alter=unaltered))
     check_device(V100)
 
 
-def test_a_predictor_that_breaks_a_law_is_found(subtests: pytest.Subtests) -> None:
+def test_violations_of_predictor_laws_are_detected(subtests: pytest.Subtests) -> None:
     for law in BROKEN_PREDICTORS:
         with subtests.test(law=law):
             assert law in broken(predictor_checks(BROKEN_PREDICTORS[law]))
 
 
-def test_a_device_that_breaks_a_law_is_found(subtests: pytest.Subtests) -> None:
+def test_violations_of_device_laws_are_detected(subtests: pytest.Subtests) -> None:
     for law in BROKEN_DEVICES:
         with subtests.test(law=law):
             assert law in broken(device_checks(BROKEN_DEVICES[law]))
 
 
-def test_every_law_is_broken_here_by_something() -> None:
-    assert {check.law for check in predictor_checks(HONEST)} == set(BROKEN_PREDICTORS)
+def test_every_law_has_a_violating_example() -> None:
+    assert {check.law for check in predictor_checks(CORRECT)} == set(BROKEN_PREDICTORS)
     assert {check.law for check in device_checks(V100)} == set(BROKEN_DEVICES)
 
 
-def test_a_predictor_that_executes_kernels_need_not_repeat_itself() -> None:
+def test_executing_predictor_need_not_be_repeatable() -> None:
     class Executing(Altered):
         executes_kernels = True
 
@@ -156,7 +156,7 @@ def test_a_predictor_that_executes_kernels_need_not_repeat_itself() -> None:
     assert not repeatable & laws
 
 
-def test_a_broken_law_is_said_with_its_kernel_and_sizes_what_was_received_and_what_was_expected() -> None:
+def test_message_shows_kernel_sizes_received_and_expected() -> None:
     wrong = altered(lambda each: replace(each, device="nvidia-a100"))
     with pytest.raises(AssertionError) as found:
         check_predictor(wrong)
@@ -165,7 +165,7 @@ def test_a_broken_law_is_said_with_its_kernel_and_sizes_what_was_received_and_wh
     assert re.fullmatch(r"  scaled\(length=64\): got .*nvidia-a100.*, expected .*nvidia-v100.*", first)
 
 
-def test_all_broken_laws_are_said_at_once() -> None:
+def test_all_broken_laws_are_reported_together() -> None:
     both = replace(with_level("L2", latency=1.0), cores=0)
     with pytest.raises(AssertionError, match="'numbers are in range'") as found:
         check_device(both)

@@ -1,7 +1,7 @@
-"""The reference documents what is public, to the last field: names, what functions return, and what that consists of.
+"""The reference documents all public names, the classes that functions return, and all their fields.
 
-Sphinx is not run: it passes over members without a docstring, over inherited ones unless it is told of them, and over
-all that it is not told to show. That is what is looked for here.
+Sphinx is not run. It omits members without a docstring, inherited members unless requested, and everything without a
+directive. These tests find such omissions.
 """
 
 import doctest
@@ -26,7 +26,7 @@ from tests.documents import SITE
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "reference").glob("*.md")))
 SHOWN = ":members:"
 DIRECTIVE = re.compile(r"^\.\. auto(class|module):: (loopyperf\S*)\n((?:(?: {3}.*)?\n)*)", re.MULTILINE)
-# Optuna's class is imported for type checkers only.
+# Optuna's class is imported only for type checkers.
 UNSEEN = MappingProxyType({"BaseSampler": object})
 
 
@@ -48,26 +48,26 @@ DOCUMENTED = dict(documented_classes())
 
 
 def own_classes(hint: object) -> Iterator[type]:
-    """Yield the classes of ours that *hint* consists of."""
+    """Yield the classes of loopyperf in the type *hint*."""
     if isinstance(hint, type) and hint.__module__.startswith("loopyperf"):
         yield hint
     for part in typing.get_args(hint):
         yield from own_classes(part)
 
 
-def returned(function: object) -> object:
+def return_type(function: object) -> object:
     return typing.get_type_hints(function, localns=dict(UNSEEN)).get("return")
 
 
 def public_classes() -> set[type]:
     """Return the public classes, and those that public functions return."""
     things = [getattr(lpp, name) for name in lpp.__all__]
-    answers = {each for thing in things if inspect.isfunction(thing) for each in own_classes(returned(thing))}
-    return {thing for thing in things if isinstance(thing, type)} | answers
+    results = {each for thing in things if inspect.isfunction(thing) for each in own_classes(return_type(thing))}
+    return {thing for thing in things if isinstance(thing, type)} | results
 
 
 def fields(of: type) -> dict[str, type]:
-    """Return the public fields and properties of a class of ours, with the class that each is declared in."""
+    """Return the public fields and properties of a class of loopyperf, with the class that declares each."""
     found: dict[str, type] = {}
     for base in of.__mro__:
         if base.__module__.startswith("loopyperf") and base is not Shown:
@@ -85,18 +85,18 @@ def is_field(base: type, name: str) -> bool:
 def type_of(base: type, name: str) -> object:
     thing = vars(base).get(name)
     if isinstance(thing, property | cached_property):
-        return returned(thing.fget if isinstance(thing, property) else thing.func)
+        return return_type(thing.fget if isinstance(thing, property) else thing.func)
     return typing.get_type_hints(base).get(name)
 
 
 def parts(of: type) -> Iterator[type]:
-    """Yield the classes of ours that the public fields of one consist of."""
+    """Yield the classes of loopyperf in the public fields of a class."""
     for name, base in fields(of).items():
         yield from own_classes(type_of(base, name))
 
 
-def is_described(base: type, name: str) -> bool:
-    """Return whether a field has a docstring: that of a property, or a string below what the class declares."""
+def is_documented(base: type, name: str) -> bool:
+    """Return whether a field has a docstring: that of a property, or a string below its declaration."""
     thing = vars(base).get(name)
     if isinstance(thing, property | cached_property):
         return bool(thing.__doc__)
@@ -109,12 +109,12 @@ def by_name(classes: set[type]) -> list[type]:
     return sorted(classes, key=lambda each: (each.__module__, each.__qualname__))
 
 
-def test_what_is_public_and_what_functions_return_has_a_place_in_the_reference() -> None:
+def test_public_and_returned_classes_are_documented() -> None:
     assert len(public_classes()) > 20
     assert by_name(public_classes() - set(DOCUMENTED)) == []
 
 
-def test_what_these_consist_of_has_a_place_in_the_reference() -> None:
+def test_classes_of_their_fields_are_documented() -> None:
     held, new = public_classes(), public_classes()
     while new:
         new = {part for each in new for part in parts(each)} - held
@@ -123,24 +123,24 @@ def test_what_these_consist_of_has_a_place_in_the_reference() -> None:
     assert by_name(held - set(DOCUMENTED)) == []
 
 
-def test_every_public_field_is_described(subtests: pytest.Subtests) -> None:
+def test_every_public_field_is_documented(subtests: pytest.Subtests) -> None:
     for documented in by_name(set(DOCUMENTED)):
         with subtests.test(documented=str(documented)):
             below = DOCUMENTED[documented]
             on_the_page = re.findall(r"^   \.\. py:attribute:: (\w+)$", below, re.MULTILINE)
-            left = [name for name, base in fields(documented).items() if not is_described(base, name)]
+            undocumented = [name for name, base in fields(documented).items() if not is_documented(base, name)]
             assert SHOWN in below or set(on_the_page) >= set(fields(documented))
-            assert ":undoc-members:" in below or [name for name in left if name not in on_the_page] == []
+            assert ":undoc-members:" in below or [name for name in undocumented if name not in on_the_page] == []
 
 
-def test_inherited_fields_are_shown_as_well(subtests: pytest.Subtests) -> None:
+def test_inherited_fields_are_documented(subtests: pytest.Subtests) -> None:
     for documented in by_name(public_classes() & set(DOCUMENTED)):
         with subtests.test(documented=str(documented)):
             inherited = {name for name, base in fields(documented).items() if base is not documented}
             assert not inherited or ":inherited-members:" in DOCUMENTED[documented]
 
 
-def test_a_number_of_a_device_is_described_with_its_unit() -> None:
+def test_device_parameters_are_documented_with_units() -> None:
     assert str(lpp.Device.declared()["clock"]) == "clock of the cores under load, to which all cycles refer, in Hz"
     assert str(lpp.Device.declared()["cores"]) == "cores of the device"
 

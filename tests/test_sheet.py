@@ -1,4 +1,4 @@
-"""Sheets in narrow terminals: nothing is cut off, no word and no number is broken, and no line is too wide."""
+"""Report texts in narrow terminals: nothing is cut off, no word or number is broken, and no line is too long."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def printed(width: int, *more: tuple[str, str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_words_and_numbers_are_whole_in_any_width(width: int) -> None:
+def test_words_and_numbers_are_not_broken_at_any_width(width: int) -> None:
     lines = printed(width)
     assert max(map(len, lines)) <= width
     together = " ".join(" ".join(lines).split())
@@ -34,8 +34,8 @@ def test_words_and_numbers_are_whole_in_any_width(width: int) -> None:
         assert set(words.split()) <= set(together.replace(";", "").split())
 
 
-def test_a_table_is_one_as_long_as_its_words_fit() -> None:
-    # device 11, architecture 12, the longest number 18, and 2 before each
+def test_table_becomes_a_list_if_its_words_do_not_fit() -> None:
+    # device names have 11 characters, "architecture" 12, the longest number 18, with 2 spaces before each
     assert printed(47)[0] == "  device       what it is                  time"
     assert printed(46) == [
         "  amd-r9-fury",
@@ -48,12 +48,12 @@ def test_a_table_is_one_as_long_as_its_words_fit() -> None:
     ]
 
 
-def test_rows_in_lines_are_as_far_in_as_they_are() -> None:
+def test_list_rows_keep_their_indentation() -> None:
     lines = list(Table(("source", "time"), [("for i", ""), ("  a_fetch[i_inner, k_inner]", "1 µs")]).lines(20))
     assert lines == ["  for i", "    a_fetch[i_inner,", "      k_inner]", "        time: 1 µs"]
 
 
-def test_only_a_word_longer_than_most_is_broken_and_only_where_there_is_no_room() -> None:
+def test_very_long_words_are_broken_only_if_they_do_not_fit() -> None:
     formula = "a_fetch[i_inner,k_inner]*b_fetch[k_inner,j_inner]"
     assert formula in "".join(printed(90, ("x", formula, "1 s")))
     narrower = printed(80, ("x", formula, "1 s"))
@@ -66,23 +66,23 @@ def test_only_a_word_longer_than_most_is_broken_and_only_where_there_is_no_room(
     "words",
     ["681 µs", "2.45 TB/s", "14.1 Tflop/s", "1.25 GB", "83 %", "137 ns", "1 s", "20 ms", "12 flop", "3 B/s"],
 )
-def test_a_number_stays_beside_its_unit(words: str) -> None:
+def test_number_and_unit_stay_on_one_line(words: str) -> None:
     beginning = "takes so long as"
     lines = folded(f"{beginning} {words} or so", len(f"{beginning} {words}") - 1)
     assert lines[1].strip().startswith(words)
     assert lines[0] == beginning
 
 
-def test_numbers_beside_other_words_are_parted() -> None:
+def test_number_and_other_word_may_be_separated() -> None:
     assert folded("there are 12 sizes", 13, "") == ["there are 12", "sizes"]
 
 
-def test_numbers_in_words_go_on_in_the_next_line() -> None:
+def test_words_in_a_number_column_are_wrapped() -> None:
     lines = list(Table(("model", "time"), [("linear", "at least 281 ms")]).lines(20))
     assert [line.rstrip() for line in lines] == ["  model         time", "  linear    at least", "              281 ms"]
 
 
-def test_of_many_rows_the_first_and_the_last_are_shown() -> None:
+def test_long_table_shows_first_and_last_rows() -> None:
     few = SHOWN_FIRST + SHOWN_LAST
     assert abridged(range(few), lambda each: (str(each), "row"), called=1) == [
         (str(each), "row") for each in range(few)
@@ -92,15 +92,15 @@ def test_of_many_rows_the_first_and_the_last_are_shown() -> None:
     assert rows[SHOWN_FIRST] == ("", "1,988 rows omitted")
 
 
-def test_what_was_asked_about_is_said_with_all_that_was_stated() -> None:
+def test_headline_shows_all_sizes_and_typical_values() -> None:
     sizes = {"n": 4, "m": np.array([[8, 2]]), "k": np.array([[5]]), "l": np.array([], int), "big": 10**40}
-    stated = "n=4, m=2..8, k=5, l=none, big=about 10^40, typically j=27"
-    assert called("rows", sizes, {"j": 27}) == f"rows({stated})"
-    assert tagged("6 variants", sizes, {"j": 27}) == f"6 variants ({stated})"
+    arguments = "n=4, m=2..8, k=5, l=none, big=about 10^40, typically j=27"
+    assert called("rows", sizes, {"j": 27}) == f"rows({arguments})"
+    assert tagged("6 variants", sizes, {"j": 27}) == f"6 variants ({arguments})"
     assert (called("rows", {}), tagged("6 variants", {})) == ("rows()", "6 variants")
 
 
-def test_a_sheet_without_a_head_begins_with_its_table() -> None:
+def test_report_text_without_headline_starts_with_its_table() -> None:
     assert ReportText("", tables=[Table(("a",), [("b",)])]).text().splitlines() == [f"{GAP}a", f"{GAP}b"]
 
 
@@ -113,15 +113,15 @@ def test_commands_print_whole_words(command: str, width: int, monkeypatch: pytes
         assert max(map(len, shown.splitlines())) <= columns
         return set(re.findall(r"[A-Za-z]{2,}", shown))
 
-    # In lines, what stands first has no name, and what is empty has none.
+    # In a list, the first cell and empty cells have no heading.
     assert words(width) >= words(400) - {"device", "property", "number", "architecture", "description", "fits"}
 
 
-def test_a_column_with_nothing_in_it_has_its_place() -> None:
+def test_empty_column_keeps_its_place() -> None:
     assert list(Table(("what", "", "time"), [("a", "", "")]).lines(80)) == ["  what     time", "  a"]
 
 
-# {{{ what repeats, and what is small
+# {{{ common notes, and small parts
 
 REPEATED = (
     "no fit for 'my-gpu'; using another model",
@@ -131,7 +131,7 @@ REPEATED = (
 )
 
 
-def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
+def test_common_notes_are_abbreviated_to_one_line() -> None:
     report_text = ReportText("k", notes=(REPEATED[0], "the loop i; runs once", *REPEATED[1:]))
     assert report_text.text(200).splitlines() == [
         "k",
@@ -148,7 +148,7 @@ def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
     assert page.index("<details>") < page.index("DRAM 300 cycles")
 
 
-def test_a_lone_note_is_whole_and_one_clause_is_said_once() -> None:
+def test_single_note_is_complete_and_clauses_are_not_repeated() -> None:
     assert ReportText("k", notes=REPEATED[1:2]).text().splitlines()[1] == f"  note: {REPEATED[1]}"
     of_two = [note.replace("my-gpu", name) for note in REPEATED[1:3] for name in ("one", "two")]
     shown = ReportText("k", notes=of_two).text(200)
@@ -159,13 +159,13 @@ def test_a_lone_note_is_whole_and_one_clause_is_said_once() -> None:
     ("shares", "others"),
     [
         ((0.99, 0.006, 0.004), (0.006, 0.004)),
-        ((0.99, 0.0101, -0.0001), ()),  # one alone is shown
+        ((0.99, 0.0101, -0.0001), ()),  # a single small part is shown
         ((1.3, -0.3, 0.009, -0.009), (0.009, -0.009)),
         ((0.5, 0.01, 0.01), ()),
-        ((float("nan"), float("nan")), ()),  # of nothing there are no shares
+        ((float("nan"), float("nan")), ()),  # there are no shares of an undefined sum
     ],
 )
-def test_small_parts_are_told_by_their_magnitude(shares: tuple[float, ...], others: tuple[float, ...]) -> None:
+def test_small_parts_are_separated_by_their_magnitude(shares: tuple[float, ...], others: tuple[float, ...]) -> None:
     shown, small = apart(shares, lambda share: share)
     assert tuple(small) == others
     assert len(shown) + len(small) == len(shares)
@@ -175,7 +175,7 @@ def test_small_parts_are_told_by_their_magnitude(shares: tuple[float, ...], othe
 # }}}
 
 
-def test_markdown_has_a_table_whose_cells_are_escaped() -> None:
+def test_markdown_table_has_escaped_cells() -> None:
     report_text = ReportText("k", "1 s", [Table(("what", "time"), [("a|b", "1 s")])], remarks=["first", "  below"])
     assert report_text.markdown().splitlines() == [
         "k: 1 s",

@@ -1,4 +1,4 @@
-"""The walk of a newcomer: from what git has, in processes of its own, to what the tutorial shows, in ten minutes."""
+"""The tutorial's script, run in a fresh checkout, prints what the tutorial shows within ten minutes."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from tests.documents import ROOT, TUTORIAL, steps, steps_of
 from tests.explain.pages.browsing import chromium, needs_chromium, watching
 
 SECONDS = 600
-"""for all steps, at most, by the wall clock: the tutorial promises ten minutes"""
+"""time limit of all steps (wall clock), because the tutorial promises ten minutes"""
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the walk is a script of a Unix shell")
 
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk has made, printed and taken."""
+    """Folders, output and duration of a run of the tutorial's script."""
 
     checkout: Path
     folder: Path
@@ -31,15 +31,15 @@ class Walk:
 
 
 def in_git(*options: str) -> list[str]:
-    """Return the files of the tree that git lists."""
+    """Return the files of the repository that git lists."""
     listed = subprocess.run(["git", "ls-files", "-z", *options], cwd=ROOT, capture_output=True, text=True, check=True)
     return listed.stdout.split("\0")[:-1]
 
 
 def check_out(folder: Path) -> None:
-    """Copy what a commit of all changes would hold, so that a file that git lacks is missing as it is in a clone.
+    """Copy what a commit of all changes would contain, so that a file unknown to git is missing as in a clone.
 
-    The last commit would be what a reader gets today, but not what is to be tested: the change at hand.
+    A copy of the last commit would not test the current changes.
     """
     for name in set(in_git()) - set(in_git("--deleted")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,23 +48,25 @@ def check_out(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
-    """Walk with this environment's Python, in place of a second `make env`, through a fresh checkout's files."""
+    """Run the tutorial's script in a fresh checkout, with this environment's Python instead of a second `make env`."""
     pytest.importorskip("pyopencl")
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("only a clone by git knows which files a fresh checkout has")
     checkout, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("walk")
     check_out(checkout)
     subprocess.run([sys.executable, "hatch_build.py"], cwd=checkout, capture_output=True, check=True)
-    own = {name: value for name, value in os.environ.items() if not name.startswith("LOOPYPERF_")}
-    path = os.pathsep.join([str(Path(sys.executable).parent), own["PATH"]])
-    own |= {"PATH": path, "PYTHONPATH": str(checkout), "COLUMNS": "100"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPYPERF_")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    environment |= {"PATH": path, "PYTHONPATH": str(checkout), "COLUMNS": "100"}
     script = checkout / TUTORIAL.relative_to(ROOT) / "walk.sh"
-    began = monotonic()
-    done = subprocess.run(["sh", script, folder], env=own, cwd=folder, capture_output=True, text=True, check=False)
-    return Walk(checkout, folder, done, monotonic() - began)
+    start = monotonic()
+    done = subprocess.run(
+        ["sh", script, folder], env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+    return Walk(checkout, folder, done, monotonic() - start)
 
 
-def test_the_walk_prints_what_the_tutorial_shows_in_ten_minutes(walk: Walk) -> None:
+def test_script_prints_what_the_tutorial_shows_in_ten_minutes(walk: Walk) -> None:
     unknown = in_git("--others", "--exclude-standard")
     assert walk.done.returncode == 0, f"{walk.done.stdout}{walk.done.stderr}files that git does not have: {unknown}"
     walked = steps(walk.done.stdout)
@@ -76,7 +78,7 @@ def test_the_walk_prints_what_the_tutorial_shows_in_ten_minutes(walk: Walk) -> N
 
 
 @needs_chromium
-def test_the_walks_report_is_a_page_that_a_browser_shows_without_a_complaint(walk: Walk) -> None:
+def test_browser_shows_the_report_without_errors(walk: Walk) -> None:
     with chromium() as browser, watching(browser, (walk.folder / "report.html").as_uri()) as watched:
         assert watched.page.title() == "matmul: run time"
         (time,) = watched.texts(".time strong")
@@ -87,7 +89,7 @@ def test_the_walks_report_is_a_page_that_a_browser_shows_without_a_complaint(wal
         assert len(watched.texts("#source .cost .percent")) > 2
 
 
-def test_what_git_does_not_have_is_not_in_a_fresh_checkout(tmp_path: Path) -> None:
+def test_fresh_checkout_has_only_files_known_to_git(tmp_path: Path) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("only a clone by git knows which files a fresh checkout has")
     check_out(tmp_path)

@@ -1,3 +1,5 @@
+"""Formatting of times, amounts and shares."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +22,7 @@ from loopyperf.units import amount, duration, in_percent, prefixed, unit_cost, u
         (-241.893e-3, "-242 ms"),
     ],
 )
-def test_a_time_has_three_digits_and_the_unit_that_suits(seconds: float, text: str):
+def test_duration_has_three_digits_and_a_suitable_unit(seconds: float, text: str):
     assert text == duration(seconds)
 
 
@@ -37,7 +39,7 @@ def test_a_time_has_three_digits_and_the_unit_that_suits(seconds: float, text: s
         (3.75e-9, "3.75 ns"),
     ],
 )
-def test_a_unit_may_cost_less_than_a_picosecond(seconds: float, text: str):
+def test_unit_cost_may_be_less_than_a_picosecond(seconds: float, text: str):
     assert text == unit_cost(seconds)
 
 
@@ -54,14 +56,14 @@ def test_long_times_are_written_without_an_exponent():
     assert duration(4096.0) == "1.14 h"
 
 
-def test_what_is_no_time_is_still_written():
+def test_infinite_and_nan_durations_are_printed():
     assert [duration(float("inf")), duration(float("nan"))] == ["inf s", "nan s"]
 
 
 @pytest.mark.parametrize(
     ("seconds", "unit"), [(0, (1.0, "s")), (12.3e-6, (1e-6, "µs")), (-2.0, (1.0, "s")), (1e-15, (1e-12, "ps"))]
 )
-def test_a_unit_is_the_largest_that_is_not_larger(seconds: float, unit: tuple[float, str]):
+def test_unit_is_the_largest_that_does_not_exceed_the_time(seconds: float, unit: tuple[float, str]):
     assert unit == unit_of(seconds)
 
 
@@ -69,7 +71,7 @@ def test_a_unit_is_the_largest_that_is_not_larger(seconds: float, unit: tuple[fl
     ("share", "text"),
     [(0, "0 %"), (0.8265, "83 %"), (0.004, "< 1 %"), (-0.0037, "-0.4 %"), (-0.8599, "-86 %"), (1.3, "130 %")],
 )
-def test_a_share_is_in_percent_and_nothing_is_told_from_little(share: float, text: str):
+def test_small_share_differs_from_zero_percent(share: float, text: str):
     assert text == in_percent(share)
 
 
@@ -86,5 +88,5 @@ def test_a_share_is_in_percent_and_nothing_is_told_from_little(share: float, tex
         (float("inf"), "inf"),
     ],
 )
-def test_an_amount_is_whole_from_a_thousand_on_and_exact_where_it_is_whole(number: float, text: str):
+def test_amounts_are_rounded_to_four_digits_or_to_integers(number: float, text: str):
     assert amount(number) == text

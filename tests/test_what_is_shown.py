@@ -1,4 +1,4 @@
-"""What answers look like in a terminal and in a notebook: HTML that is well-formed and escaped, text that is short."""
+"""Display of results in terminals and notebooks: well-formed and escaped HTML, and short text."""
 
 import re
 import subprocess
@@ -47,7 +47,7 @@ def ranking() -> lpp.Ranking:
 
 
 def long_ranking() -> lpp.Ranking:
-    """2,000 variants, the fastest of which takes a microsecond, and the others one each more."""
+    """Return a ranking of 2,000 variants that take 1, 2, ... 2,000 µs."""
     one = ranking().estimates[ranking().best]
     estimates = {f"variant {place}": replace(one, seconds=1e-6 * place) for place in range(1, 2001)}
     return replace(ranking(), estimates=estimates, variants=dict.fromkeys(estimates), failures={})
@@ -201,10 +201,10 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["svr on overlap", "2 measurements of 2 classes", "30.0 %", "70 %", "a < b"],
     ),
 }
-"""by what it is: what makes it, and what is to be read of it"""
+"""name -> function that makes the result, and texts that its display contains"""
 
 
-def test_a_notebook_shows_a_well_formed_table_with_the_figures(subtests: pytest.Subtests) -> None:
+def test_html_is_a_well_formed_table_with_the_figures(subtests: pytest.Subtests) -> None:
     for name, (make, words) in SHOWN.items():
         with subtests.test(name=name):
             page = ElementTree.fromstring(make()._repr_html_())
@@ -213,7 +213,7 @@ def test_a_notebook_shows_a_well_formed_table_with_the_figures(subtests: pytest.
             assert [word for word in words if word not in read] == []
 
 
-def test_html_has_no_colours_and_says_where_text_is_flush(subtests: pytest.Subtests) -> None:
+def test_html_sets_alignment_but_no_colors(subtests: pytest.Subtests) -> None:
     for name, (make, _) in SHOWN.items():
         with subtests.test(name=name):
             html = make()._repr_html_()
@@ -223,7 +223,7 @@ def test_html_has_no_colours_and_says_where_text_is_flush(subtests: pytest.Subte
             assert re.findall(r"<style|color|background", html) == []
 
 
-def test_a_terminal_shows_one_line_and_printing_shows_no_flood(subtests: pytest.Subtests) -> None:
+def test_repr_is_one_line_and_str_is_short(subtests: pytest.Subtests) -> None:
     for name, (make, _) in SHOWN.items():
         with subtests.test(name=name):
             answer = make()
@@ -233,7 +233,7 @@ def test_a_terminal_shows_one_line_and_printing_shows_no_flood(subtests: pytest.
             assert len(str(answer)) < 3000
 
 
-def test_what_is_made_of_a_sheet_fits_into_eighty_columns(subtests: pytest.Subtests) -> None:
+def test_report_texts_fit_into_80_columns(subtests: pytest.Subtests) -> None:
     for name, (make, words) in SHOWN.items():
         with subtests.test(name=name):
             answer = make()
@@ -243,7 +243,7 @@ def test_what_is_made_of_a_sheet_fits_into_eighty_columns(subtests: pytest.Subte
                 assert [word for word in words if "$" not in word and word not in read] == []
 
 
-def test_a_device_prints_its_own_numbers_and_a_notebook_has_those_of_its_parts_too() -> None:
+def test_device_prints_its_main_parameters_and_html_has_all() -> None:
     v100 = lpp.load_device("nvidia-v100")
     printed, page = str(v100), "".join(ElementTree.fromstring(v100._repr_html_()).itertext())
     assert "1,380 MHz" in printed
@@ -253,7 +253,7 @@ def test_a_device_prints_its_own_numbers_and_a_notebook_has_those_of_its_parts_t
     assert repr(v100) == "<Device nvidia-v100: NVIDIA Tesla V100 PCIe, Volta, 80 cores, 1,380 MHz>"
 
 
-def test_a_wide_cell_goes_on_in_the_next_line_beside_its_row() -> None:
+def test_wide_cells_are_wrapped() -> None:
     table = Table(("name", "time"), [("one two three four five", "1 s"), ("six", "2 ms")])
     assert list(table.lines(22)) == [
         "  name            time",
@@ -263,7 +263,7 @@ def test_a_wide_cell_goes_on_in_the_next_line_beside_its_row() -> None:
     ]
 
 
-def test_a_reason_is_said_once_with_all_whom_it_concerns() -> None:
+def test_common_reason_is_printed_once_for_all_models() -> None:
     v100 = lpp.load_device("nvidia-v100")
     without = replace(v100, throughput=Throughput(slug=v100.slug, place="throughput"))
     bare = lpp.compare(doubled(), n=4096, device=without)
@@ -274,12 +274,12 @@ def test_a_reason_is_said_once_with_all_whom_it_concerns() -> None:
     assert len(str(bare).splitlines()) <= 17
 
 
-def test_thousands_without_an_answer_are_a_number() -> None:
+def test_thousands_of_failures_are_summarized() -> None:
     (sentence,) = unanswered({f"variant {place}": "it is wrong; mend it" for place in range(2000)})
     assert sentence.endswith("variant 19 and 1,980 more: it is wrong")
 
 
-def test_a_long_ranking_prints_its_ends() -> None:
+def test_long_ranking_prints_first_and_last_rows() -> None:
     lines = str(long_ranking()).splitlines()
     assert lines[0].startswith("2,000 variants (n=4096) on nvidia-v100")
     assert lines[1].split() == ["variant", "time", "bound", "by"]
@@ -290,31 +290,31 @@ def test_a_long_ranking_prints_its_ends() -> None:
     ]
 
 
-def test_a_ranking_that_is_not_long_is_printed_whole() -> None:
+def test_short_ranking_prints_all_rows() -> None:
     names = [f"variant {place}" for place in range(1, 13)]
     few = replace(long_ranking(), estimates={name: long_ranking().estimates[name] for name in names})
     assert "between" not in str(few)
     assert all(name in str(few) for name in names)
 
 
-def test_the_word_of_an_estimate_asks_for_reasons_once() -> None:
-    # Whether the time is whole is among the reasons: they are worked out when somebody looks, and not again.
-    asked: list[str] = []
+def test_repr_of_estimate_computes_the_breakdown_once() -> None:
+    # The repr shows whether the time is complete, which needs the breakdown; it is computed on first use only.
+    executed: list[str] = []
 
     def why() -> ModelTime:
-        asked.append("why")
+        executed.append("why")
         rows = (BreakdownRow("adds", "", 1, 1e-3, 1e-3),)
         return ModelTime(1e-3, Breakdown(rows), left_out=("f32 pow", "barriers", "launches"))
 
     later = lpp.Estimate.explained_later("k", {"n": 1}, "d", "m", "executed", 1e-3, why)
-    assert (float(later), asked) == (1e-3, [])
-    said = "k(n=1) on d, model m: at least 1 ms (without f32 pow, barriers and 1 more), bound by adds"
-    assert repr(later) == f"<Estimate {said}>"
-    assert (repr(later), asked) == (repr(later), ["why"])
+    assert (float(later), executed) == (1e-3, [])
+    output = "k(n=1) on d, model m: at least 1 ms (without f32 pow, barriers and 1 more), bound by adds"
+    assert repr(later) == f"<Estimate {output}>"
+    assert (repr(later), executed) == (repr(later), ["why"])
 
 
 def estimate_of(*seconds: float) -> lpp.Estimate:
-    """An estimate whose parts are so long."""
+    """Return an estimate whose parts take *seconds*."""
     rows = tuple(BreakdownRow(f"part {number}", "", 1, each, each) for number, each in enumerate(seconds))
     return lpp.Estimate("k", {"n": 1}, "d", "m", "executed", sum(seconds), Breakdown(rows))
 
@@ -323,18 +323,18 @@ def shown_parts(answer: lpp.Estimate) -> list[list[str]]:
     return [[row[0], *row[-2:]] for row in answer.report_text().tables[0].rows]
 
 
-def test_an_estimate_shows_shares_and_has_small_parts_in_one_row() -> None:
+def test_estimate_shows_small_parts_in_one_row() -> None:
     few = estimate_of(1.0, 2e-3, 3e-3, -1e-3)
     # 1 s, and 4 ms of 1.004 s
     assert shown_parts(few) == [["part 0", "1 s", "100 %"], ["3 others", "4 ms", "< 1 %"]]
     assert [row.property for row in few.breakdown.rows] == [f"part {number}" for number in range(4)]
     assert len(few.to_dict()["breakdown"]) == 4
-    # -1 s of 1 s is no small part
+    # -1 s of 1 s is not small
     assert shown_parts(estimate_of(2.0, -1.0)) == [["part 0", "2 s", "200 %"], ["part 1", "-1 s", "-100 %"]]
     assert [share for *_, share in shown_parts(estimate_of(1.0, -2.0))] == ["", ""]
 
 
-def test_of_a_batch_a_part_is_shown_that_is_not_small_at_one_size() -> None:
+def test_batch_shows_parts_that_are_large_at_one_size() -> None:
     sizes, large = np.array([1, 2]), np.array([1.0, 1e-3])
     rows = tuple(
         BreakdownRow(f"part {number}", "", sizes, None, each * sizes**0)
@@ -373,7 +373,7 @@ TABULAR: dict[str, list[str]] = {
     "counters beside a profile": ["launch", "metric", "predicted", "counted", "error"],
     "a validation": ["kernel", "n", "measured", "predicted", "low", "high", "error"],
 }
-"""what has a data frame: its columns"""
+"""name of a result -> columns of its data frame"""
 FLOATS = ("seconds", "share", "measured", "value", "counted")
 
 
@@ -387,23 +387,25 @@ def test_a_data_frame_has_the_records(what: str, columns: list[str]) -> None:
     assert {kind.kind for name, kind in frame.dtypes.items() if name in FLOATS} == {"f"}
 
 
-def test_without_pandas_it_is_said_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pandas_shows_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(LoopyperfError, match=r"pip install 'loopyperf\[dataframe\]'"):
         estimate().to_dataframe()
 
 
-def test_an_estimate_imports_nothing_that_shows() -> None:
-    asked = (
+def test_estimate_imports_no_display_libraries() -> None:
+    executed = (
         "import sys; sys.path.insert(0, 'tests'); import loopyperf as lpp; from tests.kernels import doubled; "
         "print(lpp.estimate(doubled(), n=16, device='nvidia-v100')); print(*sys.modules)"
     )
     root = Path(__file__).parents[1]
-    said = subprocess.run([sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True).stdout
-    assert {"pandas", "rich", "tqdm", "IPython"} & set(said.splitlines()[-1].split()) == set()
+    output = subprocess.run(
+        [sys.executable, "-c", executed], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
+    assert {"pandas", "rich", "tqdm", "IPython"} & set(output.splitlines()[-1].split()) == set()
 
 
-def test_a_graph_without_loops_says_what_is_executed() -> None:
+def test_graph_without_loops_lists_executed_instructions() -> None:
     graph = Idg.from_edges(["comp", "comp", "mem"], [(0, 1), (1, 2)])
     assert str(graph).splitlines() == [
         "per warp: 3 instructions, 2 edges; 3 instructions executed",
@@ -413,7 +415,7 @@ def test_a_graph_without_loops_says_what_is_executed() -> None:
     ]
 
 
-def test_a_graph_may_have_parts_of_executions() -> None:
+def test_graph_may_have_fractional_executions() -> None:
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",
@@ -422,12 +424,12 @@ def test_a_graph_may_have_parts_of_executions() -> None:
     )
     unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
     graph = lpp.instruction_graph(unit, n=64, typical={"positive": 0.25})
-    # Where the condition holds, which is in a quarter of the cases, a load and a store are executed.
+    # The condition holds in a quarter of the cases; then a load and a store are executed.
     assert ["store", "b32", "global", "0.25"] in [line.split() for line in str(graph).splitlines()]
     assert "0.25" in "".join(ElementTree.fromstring(graph._repr_html_()).itertext())
 
 
-def test_what_a_unit_costs_is_said_where_all_cost_the_same():
+def test_unit_cost_is_shown_if_it_is_uniform():
     alone = lpp.estimate(two_launches(), n=4096, model="pipeline", **V100)
     (ranked,) = lpp.rank({"one": two_launches()}, n=4096, model="pipeline", **V100).estimates.values()
     each = {cost.property: cost.each for cost in alone.breakdown.costs()}

@@ -1,4 +1,4 @@
-"""No document and no source has phrases that are not plain English or that have a standard term."""
+"""Documents and sources contain no banned phrases: unclear wording, or wording with a standard term."""
 
 import re
 
@@ -18,7 +18,7 @@ SOURCES = [
 ]
 
 
-def test_no_document_and_no_source_has_a_banned_phrase() -> None:
+def test_documents_and_sources_have_no_banned_phrases() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {phrase[0]}"
         for path in [*DOCUMENTS, *SOURCES]

@@ -1,8 +1,7 @@
-"""The rules of Chrome's "Trace Event Format" for the events that we write, and those of how they are drawn.
+"""A checker for traces: the rules of Chrome's "Trace Event Format" for our events, and Perfetto's rule for nesting.
 
-The JSON Object Format, complete events (``X``) and metadata events (``M``); the keys are those of the document
-"Trace Event Format" of the Chromium project. Spans of one track enclose each other or are apart: Perfetto draws no
-others.
+Traces use the JSON Object Format with complete events (``X``) and metadata events (``M``); the keys are those of the
+document "Trace Event Format" of the Chromium project. Perfetto draws only spans of a track that are nested or disjoint.
 """
 
 from collections import defaultdict
@@ -52,7 +51,7 @@ Event = dict[str, Any]
 
 
 def check(document: dict[str, Any]) -> None:
-    """Fail where *document* breaks a rule."""
+    """Assert that *document* follows the rules."""
     jsonschema.validate(document, DOCUMENT)
     events = document["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
@@ -64,7 +63,7 @@ def check(document: dict[str, Any]) -> None:
 
 
 def tracks(document: dict[str, Any]) -> dict[tuple[str, str], list[Event]]:
-    """Return the spans of each track, in the order of the file, by the names of its process and of itself."""
+    """Return the spans of each track in file order, by the names of the process and the track."""
     names = {
         (each["pid"], each.get("tid")): each["args"]["name"] for each in document["traceEvents"] if each["ph"] == "M"
     }
@@ -76,20 +75,20 @@ def tracks(document: dict[str, Any]) -> dict[tuple[str, str], list[Event]]:
 
 
 def check_nested(track: list[Event]) -> None:
-    """Fail where spans of a track overlap, or what encloses comes after what it encloses."""
+    """Assert that spans of a track do not partly overlap, and that outer spans precede inner ones."""
     open_until: list[int] = []
     before = 0
-    for begin, end in map(nanoseconds, track):
-        assert begin >= before
-        before = begin
-        while open_until and open_until[-1] <= begin and not (begin == end == open_until[-1]):
+    for start, end in map(nanoseconds, track):
+        assert start >= before
+        before = start
+        while open_until and open_until[-1] <= start and not (start == end == open_until[-1]):
             open_until.pop()
         assert not open_until or end <= open_until[-1]
         open_until.append(end)
 
 
 def nanoseconds(event: Event) -> tuple[int, int]:
-    """Return begin and end; fails where they are none."""
-    begin, length = (round(1000 * event[key]) for key in ("ts", "dur"))
-    assert (begin / 1000, length / 1000) == (event["ts"], event["dur"])
-    return begin, begin + length
+    """Return start and end of *event*; assert that both are whole nanoseconds."""
+    start, length = (round(1000 * event[key]) for key in ("ts", "dur"))
+    assert (start / 1000, length / 1000) == (event["ts"], event["dur"])
+    return start, start + length

@@ -1,4 +1,4 @@
-"""Experiments of papers, simulated: graphs from Loopy source, latencies as the papers print them.
+"""Simulations of experiments in papers, with graphs from Loopy source and the latencies that the papers publish.
 
-What is simulated is ours; what a paper says is in constants that name it. Their figures are not copied.
+Constants with values from a paper cite it. All results are simulated here, no data are copied from the papers' figures.
 """

@@ -1,7 +1,7 @@
-"""Lemeire et al., section 6.2: the iterative barrier kernel, dependent computations with a barrier after each.
+"""Lemeire et al., section 6.2: the iterative barrier kernel, with dependent computations and a barrier after each.
 
-A group goes on when its last warp has issued the barrier, so that of two cores with equally many warps the one with
-larger groups is slower: Fig. 15 is the graph, Fig. 16 the performance over occupancies and group sizes.
+A group continues when its last warp has issued the barrier. Therefore, of two cores with the same number of warps, the
+one with larger groups is slower. Fig. 15 shows the graph, Fig. 16 the performance over occupancies and group sizes.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from loopyperf.pipeline import Execution, simulate
 from papers.group_counts import combinations
 
 ROUNDS = 1000
-"""N of Fig. 15; the paper only says that it is large enough"""
+"""N of Fig. 15; the paper only states that it is large enough"""
 LEFT_OUT = ("unrolling", "loop guards", "loop control", "entry")
-"""the paper's kernel has nothing but computations and barriers"""
+"""optimizations that are disabled, because the paper's kernel contains only computations and barriers"""
 
 
 def kernel(work_items: int) -> lp.TranslationUnit:
-    """Return the kernel in groups of *work_items*."""
+    """Return the kernel with groups of *work_items*."""
     unit = lp.make_kernel(
         "{[i, round]: 0 <= i < n and 0 <= round < rounds}",
         """
@@ -52,8 +52,8 @@ def kernel(work_items: int) -> lp.TranslationUnit:
 def graph(work_items: int = 256, rounds: int = ROUNDS) -> Idg:
     """Return the graph of one warp, a chain as in Fig. 15. It is the same for groups of any size.
 
-    Barriers wait for no registers: in the graph of the source, a computation and the barrier after it overlap. In the
-    paper's chain the barrier comes after what the computation defines.
+    A barrier reads no registers, so in the graph of the source, a computation and the barrier after it overlap. In the
+    paper's chain, the barrier waits for the result of the computation, so we add this edge.
     """
     found = lowered(lpp.instruction_graph(kernel(work_items), n=work_items, rounds=rounds), LEFT_OUT)
     place = {each.kind: number for number, each in enumerate(found.instructions)}
@@ -75,15 +75,15 @@ class Point:
 
 
 def latencies(device: Device) -> dict[str, Lambdas]:
-    """Return the latencies of a computation, a multiplication say, and of a barrier, and of memory, by subsystem."""
+    """Return the latencies of a computation (a multiplication), of a barrier and of memory, by subsystem."""
     found = {each.name: Lambdas(each.issue, each.completion) for each in device.instructions}
     return {"alu": found["mul f32"], "barrier": found["barrier"], "global": found["load global b32"]}
 
 
 def points(device: Device, rounds: int = ROUNDS) -> Iterator[Point]:
-    """Yield the performance for each occupancy and group size, first by occupancy, then by group size (Fig. 16).
+    """Yield the performance for each occupancy and group size, sorted by occupancy, then by group size (Fig. 16).
 
-    A round is what one more takes: twice as many rounds less as many, so that beginning and end do not count.
+    The time of a round is (time of 2·*rounds* rounds − time of *rounds* rounds) / *rounds*, without start and end.
     """
     once, twice = graph(rounds=rounds), graph(rounds=2 * rounds)
     for resident in combinations(device):

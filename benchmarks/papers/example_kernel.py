@@ -1,6 +1,6 @@
-"""Lemeire et al., Fig. 1 and Table 2: the example kernel, by every model over occupancies 1 to 20.
+"""Lemeire et al., Fig. 1 and Table 2: predictions of every model for the example kernel at occupancies 1 to 20.
 
-Fig. 2 has the models as they were published, Fig. 14 those that were corrected to see the same aspects.
+Fig. 2 shows the models as published. Fig. 14 shows the models with corrections, which make them cover the same effects.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ CORE = TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(2, 6))
 GRAPH = Idg.from_edges(
     kinds=["comp", "comp", "mem", "comp", "comp", "mem"], edges=[(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
 )
-"""of the four computations exactly one runs beside another (section 2.2)"""
+"""of the four computations, exactly one runs concurrently with another (section 2.2)"""
 OCCUPANCIES = range(1, 21)
 
 
 def pipeline(warp: Workload, core: TwoPipelines, occupancy: Any) -> Any:
-    """Return the cycles of runs by simulation."""
+    """Return the simulated cycles for each occupancy."""
     lambdas = {"comp": core.compute, "mem": core.memory}
     return np.array([simulate(GRAPH, lambdas, Execution(1, int(each), int(each))).cycles for each in occupancy])
 
@@ -52,6 +52,6 @@ FIGURES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 
 
 def warps_per_cycle(model: Callable[..., Any]) -> list[float]:
-    """Return WPC by *model*, over the occupancies."""
+    """Return the warps per cycle (WPC) that *model* predicts for each occupancy."""
     occupancy = np.array(OCCUPANCIES)
     return (occupancy / model(WARP, CORE, occupancy)).tolist()

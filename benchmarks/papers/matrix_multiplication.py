@@ -1,17 +1,17 @@
 """Cornelis and Lemeire, section IV.C: two matrix multiplications from Loopy source, with the latencies of Table III.
 
-The kernels are the measurement kernel in groups of 8 × 8 and 16 × 16 work-items, which is their Listing 1, for matrices
-of 1024 × 1024. From its source graph to theirs:
+The kernels are the measurement kernel with groups of 8 × 8 and 16 × 16 work-items, which is their Listing 1, for
+matrices of 1024 × 1024. The graph of the paper differs from the graph of the source:
 
-- The loop over a tile is written out, multiplications and additions are contracted, indices cost nothing.
+- The loop over a tile is unrolled, multiplications and additions are contracted, and index arithmetic is free.
 - "Only the loop and the writing of the result to global memory was included."
-- The control of the outer loop is one instruction, ``loop``.
-- What waits for the same is issued in the order in which it can be: "The unrolling of the inner loop introduces local
-  memory level parallelism", which a warp that issues in the order of the source would not have.
+- The control of the outer loop is a single instruction, ``loop``.
+- Instructions between two barriers are ordered by their dependences, as early as possible: "The unrolling of the inner
+  loop introduces local memory level parallelism", which a warp that issues in source order would not have.
 
-Loopy has the second barrier of a pass at its begin, Listing 1 at its end. Their Table III has no latencies of stores in
-global memory, of which a warp executes one: those of loads are taken, from Table II. There is no issue limit in their
-simulator, and ``loop`` and ``fmadd`` share a pipeline.
+Loopy places the second barrier of an iteration at its start, Listing 1 at its end. Their Table III has no latencies of
+stores to global memory, of which a warp executes one; we use those of loads, from Table II. Their simulator has no
+issue limit, and ``loop`` and ``fmadd`` share a pipeline.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,24 +63,24 @@ TABLE_3 = {
         "conflicting local memory": Lambdas(7, 100),
     },
 }
-"""Cornelis, Table III; ``memory`` is of Table II; the latencies of conflicting accesses are in the text"""
+"""Cornelis, Table III; ``memory`` is from Table II, and the latencies of conflicting accesses are from the text"""
 LEFT_OUT = ("unrolling", "wide local loads", "loop guards", "loop control", "entry")
-"""what nvcc does beside what the paper's graph has"""
+"""optimizations of nvcc that are disabled, because the paper's graph does not contain them"""
 
 # {{{ the kernel
 
 
 def kernel(side: int, has_conflicts: bool = False) -> lp.TranslationUnit:
-    """Return the product in groups of *side* × *side*.
+    """Return the matrix product with groups of *side* × *side*.
 
-    With conflicts, the tile of b is stored column by column, so that lanes of a warp read *side* words apart.
+    With conflicts, the tile of b is stored by columns, so that neighboring lanes read words that are *side* apart.
     """
     unit = matrix_multiplication((side, side))
     return lp.tag_array_axes(unit, "b_tile", "N0,N1") if has_conflicts else unit
 
 
 def source_graph(side: int, has_conflicts: bool = False) -> KernelIdg:
-    """Return the graph of the kernel as Loopy has it."""
+    """Return the graph of the source."""
     return lpp.instruction_graph(kernel(side, has_conflicts), n=SIDE, m=SIDE, l=SIDE)
 
 
@@ -90,10 +90,11 @@ def source_graph(side: int, has_conflicts: bool = False) -> KernelIdg:
 
 
 def paper_graph(side: int, is_early: bool = True, does_control_wait: bool = False) -> Idg:
-    """Return the graph of one warp, as the paper has it.
+    """Return the graph of one warp as in the paper.
 
-    Where it is not early, instructions are in the order of the source. Control that waits does so for the last
-    multiply-add of its pass, without which warps in the order of dataflow begin passes long before they end others.
+    If *is_early* is false, instructions are in source order. If *does_control_wait* is true, the loop control waits for
+    the last multiply-add of its iteration. Otherwise, warps that issue in dataflow order start iterations long before
+    the previous ones end.
     """
     machine = lowered(source_graph(side), LEFT_OUT)
     written = copied(machine, {loop.number: side for loop in loops_in(machine.body) if loop.name == "k_inner"})
@@ -104,7 +105,7 @@ def paper_graph(side: int, is_early: bool = True, does_control_wait: bool = Fals
 
 
 def _early(graph: Idg, body: Iterable[Item]) -> Iterator[int]:
-    """Yield the instructions of *body*, between barriers those first that wait for fewer others in a row."""
+    """Yield the instructions of *body*; between barriers, sort them by the length of their longest dependence chain."""
     level: dict[int, int] = {}
     for place in (item for item in body if isinstance(item, int)):
         if graph.instructions[place].kind == "barrier":
@@ -118,7 +119,7 @@ def _early(graph: Idg, body: Iterable[Item]) -> Iterator[int]:
 
 
 def _restricted(graph: Idg, loop: Loop, after: Sequence[int]) -> Idg:
-    """Return what *loop* and the instructions *after* it have of *graph*, numbered in this order."""
+    """Return the subgraph of *loop* and the instructions *after* it, numbered in this order."""
     order = [*loop.body, *after]
     new = {place: number for number, place in enumerate(order)}
     kept = (edge for edge in graph.edges if edge.source in new and edge.target in new)
@@ -128,7 +129,7 @@ def _restricted(graph: Idg, loop: Loop, after: Sequence[int]) -> Idg:
 
 
 def _with_control(graph: Idg, does_wait: bool) -> Idg:
-    """Return *graph* with an instruction at the end of its loop, for which all of the next pass waits."""
+    """Return *graph* with a control instruction at the end of its loop, on which the whole next iteration depends."""
     (loop,) = (item for item in graph.body if isinstance(item, Loop))
     last = len(graph.instructions)
     control = Instruction("loop", subsystem="alu", text=f"next {loop.name}", executions=loop.trips)
@@ -143,11 +144,11 @@ def _with_control(graph: Idg, does_wait: bool) -> Idg:
 
 # }}}
 
-# {{{ what it takes
+# {{{ latencies and performance
 
 
 def latencies(gpu: str, side: int, has_conflicts: bool = False) -> Callable[[Instruction], Lambdas]:
-    """Return what Table III says of an instruction; with conflicts, loads of the inner loop are slower."""
+    """Return a function that looks up latencies in Table III. With conflicts, loads of the inner loop are slower."""
     table = TABLE_3[gpu]
 
     def timing(instruction: Instruction) -> Lambdas:
@@ -171,7 +172,7 @@ def _row(instruction: Instruction, group: str) -> str:
 
 
 def conflict_degree(side: int, has_conflicts: bool = True) -> Fraction:
-    """Return how many further accesses delay a load of the tile of b, by the addresses of the lanes (Lemeire, 6.3)."""
+    """Return the number of additional accesses of a load of the tile of b due to bank conflicts (Lemeire, 6.3)."""
     source = source_graph(side, has_conflicts)
     loads = (n for n, each in enumerate(source.instructions) if each.kind == "load" and each.subsystem == "local")
     (load,) = (n for n in loads if source.instructions[n].reference.array == "b_tile")
@@ -179,14 +180,14 @@ def conflict_degree(side: int, has_conflicts: bool = True) -> Fraction:
 
 
 def simulations(gpu: str, side: int, has_conflicts: bool = False) -> Iterator[Simulation]:
-    """Yield the simulated core for each number of groups that can reside on it at once, the smallest first."""
+    """Yield the simulation of a core for each possible number of concurrent groups, in ascending order."""
     device, graph, timing = load_device(GPUS[gpu]), paper_graph(side), latencies(gpu, side, has_conflicts)
     for resident in concurrent_groups(device, side * side, bytes_of_tiles((side, side))).values():
         yield simulate(graph, timing, execution_on(resident, groups=(SIDE // side) ** 2, cores=device.cores))
 
 
 def gflops(gpu: str, simulation: Simulation) -> float:
-    """Return the performance of the whole product, in Gflop/s: two operations for each multiply-add."""
+    """Return the performance of the matrix product in Gflop/s, counting a multiply-add as two operations."""
     return 2 * SIDE**3 * load_device(GPUS[gpu]).clock * 1e-9 / simulation.cycles
 
 

@@ -1,4 +1,4 @@
-"""The papers' figures, drawn from the rows that are simulated here: a panel for each of the papers' panels."""
+"""Plots of the papers' figures from simulated rows, with one panel for each panel of the papers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ PANEL = 4.2, 3.2
 
 
 def by(rows: Iterable[Row], *columns: str) -> dict[str, list[Row]]:
-    """Return the rows in the parts that these columns tell apart."""
+    """Return the rows grouped by the values in *columns*."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         found[", ".join(str(row[column]) for column in columns)].append(row)
@@ -25,7 +25,7 @@ def by(rows: Iterable[Row], *columns: str) -> dict[str, list[Row]]:
 
 
 def panels(parts: Mapping[str, Any], columns: int, draw: Callable[..., object]) -> Figure:
-    """Return a figure with a panel for each part, so many in a row, each drawn by *draw*, with its title below."""
+    """Return a figure with a panel for each part, *columns* per row, drawn by *draw*, with the title below."""
     lines = -(-len(parts) // columns)
     figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * lines), layout="constrained")
     for (title, part), ax in zip(parts.items(), figure.subplots(lines, columns, squeeze=False).flat, strict=False):
@@ -38,7 +38,9 @@ def products(rows: Sequence[Row]) -> Figure:
     """Return Fig. 3 of Cornelis and Lemeire."""
 
     def draw(part: Sequence[Row], ax: Axes) -> None:
-        lines = {f"{answer} conflicts": _points(each, "Gflop/s") for answer, each in by(part, "conflicts").items()}
+        lines = {
+            f"{conflicts} conflicts": _points(each, "Gflop/s") for conflicts, each in by(part, "conflicts").items()
+        }
         plot_over_occupancy({name.replace("yes ", ""): line for name, line in lines.items()}, ylabel="Gflop/s", ax=ax)
 
     return panels(by(rows, "gpu", "group"), 2, draw)
@@ -49,23 +51,23 @@ def example(rows: Sequence[Row]) -> Figure:
 
     def draw(part: Sequence[Row], ax: Axes) -> None:
         lines = {model: _points(each, "warps/cycle") for model, each in by(part, "model").items()}
-        plot_over_occupancy(lines, bounds={"roofline": 0.25}, ylabel="warps a cycle", ax=ax)
+        plot_over_occupancy(lines, bounds={"roofline": 0.25}, ylabel="warps per cycle", ax=ax)
 
     return panels({f"Fig. {name}": part for name, part in by(rows, "figure").items()}, 2, draw)
 
 
 def rounds(rows: Sequence[Row]) -> Figure:
-    """Return Fig. 16 of Lemeire et al., and the same of a third GPU."""
+    """Return Fig. 16 of Lemeire et al., with a third GPU added."""
 
     def draw(part: Sequence[Row], ax: Axes) -> None:
         lines = {f"groups of {n} warps": _points(each, "computations/cycle") for n, each in by(part, SIZE).items()}
-        plot_over_occupancy(lines, ylabel="computations a cycle", ax=ax)
+        plot_over_occupancy(lines, ylabel="computations per cycle", ax=ax)
 
     return panels(by(rows, "gpu"), 3, draw)
 
 
 def stairs(rows: Sequence[Row]) -> Figure:
-    """Return Fig. 5a, 6a, 6b and 8 of Dao et al., in both readings of what blocks a warp."""
+    """Return Fig. 5a, 6a, 6b and 8 of Dao et al., for both assumptions about which instructions block a warp."""
 
     def draw(part: Sequence[Row], ax: Axes) -> None:
         plot_groups({row["group"]: _times(row) for row in part}, ax=ax)

@@ -1,17 +1,17 @@
-"""Dao et al., section 4: when groups start and finish while the scheduler prefers the oldest one where a warp blocks.
+"""Dao et al., section 4: start and finish times of groups if the scheduler prefers the oldest group when a warp blocks.
 
-A loop with additions runs in groups of 256 work-items, of which six reside on each of the 16 cores of a GTX 580: 96
-groups, all of which start at once. With a single-precision addition in the loop they finish together (Fig. 6a); with
-double precision they finish one after the other, the staircase (Fig. 6b, 7, 8).
+A loop with additions runs in groups of 256 work-items. Six of them are resident on each of the 16 cores of a GTX 580,
+so all 96 groups start at once. With a single-precision addition in the loop, they finish together (Fig. 6a); with
+double precision, they finish one after the other, in a staircase (Fig. 6b, 7, 8).
 
-Latencies are those of a Fermi (Lemeire, Table 5), since of the GTX 580 none are known. For double precision "the two
-rows of sixteen SPs are logically linked": all additions and the loop's control share a pipeline, of which double
-precision takes twice as long. Which instructions block a warp is what the paper's explanation turns on, so that there
-are two readings of it:
+The latencies are those of another Fermi (Lemeire, Table 5), because those of the GTX 580 are unknown. For double
+precision, "the two rows of sixteen SPs are logically linked": all additions and the loop control share a pipeline,
+which double precision occupies for twice as long. The paper's explanation depends on which instructions block a warp,
+so we simulate two assumptions:
 
-- ``"every operand"``: the latencies as they are, so that a warp waits after each instruction that the next one needs.
-- ``"double precision"``: a warp goes on at once after everything else, since "warps block very infrequently" in the
-  loop with single precision.
+- ``"every operand"``: the latencies are unchanged, so a warp waits after each instruction whose result the next needs.
+- ``"double precision"``: a warp continues immediately after all other instructions, because "warps block very
+  infrequently" in the loop with single precision.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from loopyperf.pipeline import Execution, GroupTimes, Scheduler, group_times, si
 DEVICE, MEASURED = "nvidia-gtx-580", "nvidia-tesla-c2050"
 WORK_ITEMS, GROUPS = 256, 96
 PASSES = 200
-"""of the loop; the paper does not say how many"""
+"""iterations of the loop; the paper does not state the number"""
 SHARES = (0.2, 0.4, 0.6, 0.8)
 """Fig. 7"""
 LEFT_OUT = ("unrolling", "loop guards", "entry")
@@ -43,7 +43,7 @@ Blocking = Literal["every operand", "double precision"]
 
 
 def kernel(additions: int, precision: Precision) -> lp.TranslationUnit:
-    """Return the loop with so many additions, each of which waits for the one before."""
+    """Return the loop with *additions* additions, each of which depends on the previous one."""
     lines = "\n".join(
         f"x = x + {number}.5 {{id=add{number}, dep=add{number - 1}}}" for number in range(1, additions + 1)
     )
@@ -69,7 +69,7 @@ def kernel(additions: int, precision: Precision) -> lp.TranslationUnit:
 
 @cache
 def graph(additions: int, precision: Precision) -> Idg:
-    """Return the graph of one warp: additions and the control of the loop on one pipeline."""
+    """Return the graph of one warp, with additions and loop control on one pipeline."""
     source = lpp.instruction_graph(kernel(additions, precision), n=WORK_ITEMS * GROUPS, passes=PASSES)
     machine = lowered(source, LEFT_OUT)
     return replace(machine, instructions=tuple(map(_on_one_pipeline, machine.instructions)))
@@ -80,7 +80,7 @@ def _on_one_pipeline(instruction: Instruction) -> Instruction:
 
 
 def latencies(blocking: Blocking) -> Callable[[Instruction], Lambdas]:
-    """Return what instructions take, by what blocks a warp."""
+    """Return a function that maps instructions to latencies, under an assumption about *blocking*."""
     table = {each.name: Lambdas(each.issue, each.completion) for each in load_device(MEASURED).instructions}
     single = table["mul f32"]
     if blocking == "double precision":
@@ -96,23 +96,23 @@ def latencies(blocking: Blocking) -> Callable[[Instruction], Lambdas]:
 
 @dataclass(frozen=True, slots=True)
 class Staircase:
-    """The groups of one core."""
+    """The times of the groups of one core."""
 
     times: tuple[GroupTimes, ...]
 
     @property
     def finished(self) -> tuple[float, ...]:
-        """Return when each group finished, as a share of when the last one did."""
+        """Return the finish time of each group, divided by that of the last."""
         last = max(each.finish for each in self.times)
         return tuple(float(each.finish / last) for each in self.times)
 
     @property
     def steepness(self) -> float:
-        """Return the time between the first finish and the last as a share of the whole: 0 where there is no stair."""
+        """Return the time between the first and the last finish, divided by the total; 0 if there is no staircase."""
         return 1 - min(self.finished)
 
     def of_device(self, cores: int) -> Mapping[int, GroupTimes]:
-        """Return the times of all groups of a device whose *cores* get one group after the other in turn."""
+        """Return the times of all groups of a device that assigns groups to its *cores* in turn."""
         return {each.group * cores + core: each for each in self.times for core in range(cores)}
 
 
@@ -123,7 +123,7 @@ def staircase(
     scheduler: str | Scheduler = "quantum",
     concurrent_groups: int | None = None,
 ) -> Staircase:
-    """Return when the groups of a core start, come along and finish; as many reside as there is room for, or fewer."""
+    """Return the start, progress and finish times of the groups of a core. By default, as many are resident as fit."""
     device = load_device(DEVICE)
     resident = occupancy(device, WORK_ITEMS)
     execution = Execution(resident.warps_per_group, concurrent_groups or resident.groups, GROUPS // device.cores)

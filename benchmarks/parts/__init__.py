@@ -1,4 +1,4 @@
-"""What scripts of benchmarks have in common: none reads answers from the user's cache, or fills it."""
+"""Shared code of the benchmark scripts. Importing it disables loopyperf's cache unless LOOPYPERF_CACHE is set."""
 
 import os
 from pathlib import Path
@@ -6,4 +6,4 @@ from pathlib import Path
 os.environ.setdefault("LOOPYPERF_CACHE", "0")
 
 RANKING_SETS = Path(__file__).parents[1] / "ranking_sets"
-"""folder of the kernel files whose configurations are ranked"""
+"""folder of the kernel files with the variants to rank"""

@@ -1,8 +1,8 @@
-"""What was begun and not finished: a note beside an archive, which outlives the process that it tells of.
+"""A file beside an archive with the configurations that were started but did not finish.
 
-A kernel may leave CUDA unusable for its process, end the process, or never end. The campaign into the archive, started
-again, would meet it again, and never get past it. So each configuration is written down before it begins, and crossed
-out when it is over. What was begun twice and never finished is left out from then on, until somebody removes its line.
+A kernel may make CUDA unusable for its process, crash the process, or hang. A restarted campaign would run the same
+kernel again and never get past it. So each configuration is written to the file before it starts, and removed when it
+finishes. Configurations that were started twice without finishing are skipped, until a user removes their lines.
 """
 
 import json
@@ -13,62 +13,62 @@ from pathlib import Path
 from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import KernelFile
 
-TWICE = 2
-"""times; once may be the person who ended the process"""
+MAX_STARTS = 2
+"""starts without a finish after which a configuration is skipped; a single one may be a user's interrupt"""
 
-Times = Mapping[tuple[str, str], int]
-"""class and label of a configuration -> how often it was begun and not finished"""
+Starts = Mapping[tuple[str, str], int]
+"""class and label of a configuration -> number of starts without a finish"""
 
 
-class Begun:
-    """The note for one archive."""
+class UnfinishedConfigurations:
+    """The unfinished configurations of one archive."""
 
     def __init__(self, archive: Path) -> None:
-        """Go on with what an earlier process has noted."""
+        """Load the file that an earlier process may have written."""
         self._path = archive.with_suffix(".begun.json")
-        self._times = self._read()
+        self._starts = self._read()
         self._current: tuple[str, str] | None = None
 
     @property
-    def times(self) -> Times:
-        """Return what was noted, as it is now."""
-        return dict(self._times)
+    def starts(self) -> Starts:
+        """Return the number of unfinished starts of each configuration."""
+        return dict(self._starts)
 
     @property
     def skipped(self) -> frozenset[tuple[str, str]]:
-        """Return what is left out."""
-        return frozenset(key for key, times in self._times.items() if times >= TWICE)
+        """Return the configurations to skip."""
+        return frozenset(key for key, starts in self._starts.items() if starts >= MAX_STARTS)
 
     def begin(self, kernel_class: str, label: str) -> None:
-        """Note that a configuration begins, and that the one before is over."""
+        """Record that a configuration starts, and that the previous one has finished."""
         self.finish()
         self._current = (kernel_class, label)
-        self.note({**self._times, self._current: self._times.get(self._current, 0) + 1})
+        self.replace_all({**self._starts, self._current: self._starts.get(self._current, 0) + 1})
 
     def finish(self) -> None:
-        """Note that the configuration that was begun last is over."""
+        """Record that the current configuration has finished."""
         if self._current is not None:
-            self.note({key: times for key, times in self._times.items() if key != self._current})
+            self.replace_all({key: starts for key, starts in self._starts.items() if key != self._current})
             self._current = None
 
-    def note(self, times: Times) -> None:
-        """Replace all that was noted; where there is nothing, there is no file."""
-        self._times = dict(times)
-        if not times:
+    def replace_all(self, starts: Starts) -> None:
+        """Replace all records, and delete the file if there are none."""
+        self._starts = dict(starts)
+        if not starts:
             self._path.unlink(missing_ok=True)
             return
-        lines = [json.dumps([*key, times]) for key, times in self._times.items()]
-        written = self._path.with_suffix(".new")
-        written.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        written.replace(self._path)
+        lines = [json.dumps([*key, starts]) for key, starts in self._starts.items()]
+        temporary = self._path.with_suffix(".new")
+        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        temporary.replace(self._path)
 
     def _read(self) -> dict[tuple[str, str], int]:
         lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
-        return {(kernel_class, label): times for kernel_class, label, times in map(json.loads, lines)}
+        return {(kernel_class, label): starts for kernel_class, label, starts in map(json.loads, lines)}
 
 
 def without(files: Iterable[KernelFile], skipped: frozenset[tuple[str, str]]) -> tuple[KernelFile, ...]:
-    """Return *files* without the configurations that are *skipped*, by class and label."""
+    """Return *files* without the configurations in *skipped*, which contains classes and labels."""
 
     def kept(file: KernelFile, limits: DeviceLimits) -> list[Configuration]:
         return [each for each in file.configurations(limits) if (file.name, each.label) not in skipped]

@@ -1,7 +1,8 @@
-"""A two-dimensional convolution whose groups copy their input to local memory, in the tiles of a tuned CUDA kernel.
+"""A two-dimensional convolution whose groups copy their input to local memory, with the tiles of a tuned CUDA kernel.
 
-It is the kernel of ``ktt-convolution-rtx-2080-ti.csv.xz`` in ../shared/data, written in Loopy: each work-item makes
-some sums, a group's width and height apart, of all taps of a filter in constant memory.
+This is the kernel of ``ktt-convolution-rtx-2080-ti.csv.xz`` in ../shared/data, written in Loopy. Each work-item
+computes several outputs, spaced by the width and height of a group. An output is a sum over all taps of a filter in
+constant memory.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 RADIUS = 7
-"""of the filter: it has 15 × 15 taps"""
+"""of the filter, which has 15 × 15 taps"""
 INSTRUCTIONS = """
     for gy, gx, ly, lx
         for j, i
@@ -35,21 +36,21 @@ TAGS = "gx:g.0, gy:g.1, lx:l.0, ly:l.1, ky:unr, kx:unr, a:unr, b:unr, c:unr, d:u
 
 @dataclass(frozen=True)
 class Shape:
-    """What is tuned of the kernel."""
+    """The tuning parameters of the kernel."""
 
     block: tuple[int, int]
     """work-items of a group along x and y"""
     tile: tuple[int, int]
-    """sums of a work-item along x and y"""
+    """outputs of a work-item along x and y"""
 
     @property
     def outputs(self) -> tuple[int, int]:
-        """Return how many sums a group makes along x and y."""
+        """Return the number of outputs of a group along x and y."""
         return self.block[0] * self.tile[0], self.block[1] * self.tile[1]
 
 
 def filter_taps(number: int) -> NDArray[np.float32]:
-    """Return a filter of *number* × *number* taps; the kernel is compiled with it, in constant memory."""
+    """Return a filter of *number* × *number* taps, which is compiled into the kernel, in constant memory."""
     return np.random.default_rng(0).uniform(0.5, 1.0, (number, number)).astype(np.float32)
 
 

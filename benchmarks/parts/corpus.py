@@ -1,4 +1,4 @@
-"""Kernels whose times and counters were taken on an H200, to build again: our own, and the TITAN V's."""
+"""Rebuild the kernels whose times and counters were measured on an H200: our own, and those of the TITAN V."""
 
 import pickle
 import re
@@ -19,23 +19,23 @@ from parts.titan_v import measured_kernels
 TEST_KERNELS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
 CONVOLUTION = "convolution of 15 x 15 taps"
 OF_TITAN_V = "titan-v.pkl.xz"
-"""class of kernels that are labelled by their rows in that file"""
+"""class of the kernels whose labels are row numbers of that file"""
 LARGEST = 2**28
 """bytes of all arrays of a kernel"""
 LIMITS = DeviceLimits(1024, 48 * 1024, 37_527_470_080, 132, 32, 1.98e9, 150_109_880_320, 60 * 2**20)
-"""of the H200 that was measured"""
+"""of the measured H200"""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One kernel at one size, by which it is found again."""
+    """The identity of one kernel at one size."""
 
     kernel_class: str
     label: str
     sizes: Mapping[str, int]
 
     def build(self) -> lp.TranslationUnit:
-        """Return the kernel."""
+        """Build the kernel and return it."""
         if self.kernel_class == OF_TITAN_V:
             return pickle.loads(_titan_v()[int(self.label)]["kernel"])
         if self.kernel_class == CONVOLUTION:
@@ -45,7 +45,7 @@ class Member:
 
 
 def own_members() -> Iterator[tuple[Member, Configuration]]:
-    """Yield the test kernels and the ranking sets, each at the largest size that is not too large."""
+    """Yield the test kernels and the ranking sets, each at the largest size whose arrays fit in :data:`LARGEST`."""
     for (name, label), configuration in _configurations().items():
         kernel = configuration.build().default_entrypoint
         fitting = [sizes for sizes in configuration.sizes if allocated_bytes(kernel, sizes) <= LARGEST]

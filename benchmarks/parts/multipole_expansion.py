@@ -6,7 +6,7 @@ eq. 19), with x the vector from box to target and eᵢ the unit vectors:
 
     |k| r² bₖ = (2|k| - 1) Σᵢ xᵢ b₍ₖ₋ₑᵢ₎ - (|k| - 1) Σᵢ b₍ₖ₋₂ₑᵢ₎
 
-A code generator for expansions makes a scalar assignment of each.
+A code generator for expansions creates one scalar assignment per coefficient.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ AXES = "xyz"
 def multipole_expansion(order: int) -> lp.TranslationUnit:
     """Return the kernel that evaluates the expansions of all boxes, up to *order*, at all targets.
 
-    Each work-item has a target. There are comb(order + 3, 3) coefficients, an assignment each.
+    Each work-item computes one target. There are comb(order + 3, 3) coefficients, each with its own assignment.
     """
     moments = comb(order + 3, 3)
     points = [lp.GlobalArg(f"target_{axis}", np.float64, shape="n") for axis in AXES]
@@ -45,7 +45,7 @@ def multipole_expansion(order: int) -> lp.TranslationUnit:
 
 
 def _lines(order: int) -> Iterator[str]:
-    """Yield the source, a line for each instruction and those that say which loops they are in."""
+    """Yield the lines of the source: one per instruction, and the ``for`` and ``end`` lines of the loops."""
     indices = sorted((k for k in product(range(order + 1), repeat=3) if sum(k) <= order), key=lambda k: (sum(k), k))
     yield "for target"
     yield "<> sum = 0.0 {id=start}"
@@ -72,7 +72,7 @@ def _recurrence(k: Index) -> str:
 
 
 def _lowered(k: Index, by: int) -> list[Index]:
-    """Return *k* with each of its indices lowered."""
+    """Return three copies of *k*; each has one index reduced by *by*."""
     x, y, z = k
     return [(x - by, y, z), (x, y - by, z), (x, y, z - by)]
 

@@ -1,7 +1,7 @@
-"""A function in a process of its own, which may crash, hang or spoil the device for itself, and for nobody else.
+"""Run a function in a child process, so that a crash, a hang or a broken device context does not affect the parent.
 
-What it tells on the way arrives as it is told. The process is a fork, so that it has everything loaded; whoever starts
-it has no device open, since neither CUDA nor PoCL survives a fork.
+The function can send messages to the parent while it runs. The child is forked and so shares all loaded modules. The
+parent must not have opened a device, because neither CUDA nor PoCL works after a fork.
 """
 
 import time
@@ -14,65 +14,65 @@ from typing import Any
 
 from loopyperf.errors import LoopyperfError
 
-Tell = Callable[[object], None]
-"""what the function calls to tell something, which can be pickled"""
+Send = Callable[[object], None]
+"""called by the function to send a message, which must be picklable"""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How it ended: with *result*, or with a *problem* in one line."""
+class Outcome:
+    """The outcome of a call: its *result*, or a *problem* in one line."""
 
     result: Any = None
     problem: str | None = None
     trace: str = ""
-    """of an error that is none of loopyperf's"""
+    """traceback of an exception that is not a :class:`LoopyperfError`"""
     is_late: bool = False
-    """whether it was ended since it was beyond its end, and not because it had told nothing for too long"""
+    """whether the process was killed at its deadline, and not because it had sent no message for too long"""
 
 
-def in_own_process(
-    function: Callable[[Tell], object], hear: Callable[[Any], None], silence: float, end: float
-) -> Ended:
-    """Call *function* in a process of its own, and *hear* with what it tells; return how it ended.
+def run_in_process(
+    function: Callable[[Send], object], receive: Callable[[Any], None], timeout: float, end: float
+) -> Outcome:
+    """Call *function* in a child process, call *receive* with each message, and return the outcome.
 
-    It is killed once it has told nothing for *silence* seconds, and at *end* by the monotonic clock.
+    The process is killed if it sends no message for *timeout* seconds, and at *end*, a time of the monotonic clock.
     """
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_called, args=(function, sender), daemon=True)
+    process = context.Process(target=_run, args=(function, sender), daemon=True)
     process.start()
     sender.close()
     try:
-        return _heard(receiver, hear, silence, end) or Ended(problem=f"its process ended with {_status(process)}")
+        return _wait(receiver, receive, timeout, end) or Outcome(problem=f"process ended with {_status(process)}")
     finally:
         process.kill()
         process.join()
 
 
-def _heard(receiver: Connection, hear: Callable[[Any], None], silence: float, end: float) -> Ended | None:
-    """Return how the process ended, None if it did not say."""
+def _wait(receiver: Connection, receive: Callable[[Any], None], timeout: float, end: float) -> Outcome | None:
+    """Return the outcome, or None if the process ended without sending it."""
     while True:
         left = max(0.0, end - time.monotonic())
-        if not receiver.poll(min(silence, left)):
-            return Ended(
-                problem=f"it told nothing for {min(silence, left):.0f} s, and was ended", is_late=left < silence
+        if not receiver.poll(min(timeout, left)):
+            return Outcome(
+                problem=f"no progress for {min(timeout, left):.0f} s; process killed", is_late=left < timeout
             )
         try:
-            told = receiver.recv()
+            message = receiver.recv()
         except EOFError:
             return None
-        if isinstance(told, Ended):
-            return told
-        hear(told)
+        if isinstance(message, Outcome):
+            return message
+        receive(message)
 
 
-def _called(function: Callable[[Tell], object], sender: Connection) -> None:
+def _run(function: Callable[[Send], object], sender: Connection) -> None:
     try:
-        sender.send(Ended(function(sender.send)))
+        sender.send(Outcome(function(sender.send)))
     except LoopyperfError as error:
-        sender.send(Ended(problem=_line(error)))
+        sender.send(Outcome(problem=_line(error)))
     except Exception as error:
-        sender.send(Ended(problem=_line(f"{type(error).__name__}: {error}"), trace=traceback.format_exc()))
+        sender.send(Outcome(problem=_line(f"{type(error).__name__}: {error}"), trace=traceback.format_exc()))
 
 
 def _line(text: object) -> str:

@@ -1,4 +1,4 @@
-"""Tables as Markdown, so that pages can take them as they are printed."""
+"""Markdown tables, which pages of the documentation include unchanged."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,9 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-Judged = TypeVar("Judged")
+Evaluated = TypeVar("Evaluated")
 WIDTH = 400
-"""characters of a line, at most: no table is wider"""
+"""characters of a line; all tables are narrower"""
 
 
 def table(*columns: str) -> Table:
@@ -19,10 +19,10 @@ def table(*columns: str) -> Table:
     return Table(*columns, box=MARKDOWN)
 
 
-def show(*what: Table | str) -> None:
-    """Print tables and sentences one after the other."""
+def show(*content: Table | str) -> None:
+    """Print tables and sentences in order."""
     console = Console(width=WIDTH, highlight=False, markup=False, emoji=False)
-    for each in what:
+    for each in content:
         console.print(each, soft_wrap=isinstance(each, str))
 
 
@@ -30,22 +30,23 @@ def gather_or_show(
     description: str | None,
     every: int,
     gather: Callable[[Path, int], None],
-    gathered: Callable[[], Sequence[Judged]],
-    tables: Mapping[str, Callable[[Sequence[Judged]], Table]],
+    gathered: Callable[[], Sequence[Evaluated]],
+    tables: Mapping[str, Callable[[Sequence[Evaluated]], Table]],
 ) -> None:
-    """Do what a command line asks of a script that judges predictions: *gather* them in a file, or show *tables*.
+    """Run the command line of a script that evaluates predictions: *gather* them in a file, or print *tables*.
 
-    Of what *gathered* returns, all tables are shown unless one is named.
+    The tables show the kernels that *gathered* returns. All tables are printed unless the command line names one.
     """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("what", nargs="?", choices=["gather", *tables], help="by default all tables")
-    parser.add_argument("file", nargs="?", type=Path, help="where what is gathered goes")
-    parser.add_argument("--every", type=int, default=every, help="only each that comes every so many")
-    asked = parser.parse_args()
-    if asked.what == "gather":
-        if asked.file is None:
-            parser.error("gather needs a FILE")
-        gather(asked.file, asked.every)
+    text = "gather predictions or print one table; by default all tables are printed"
+    parser.add_argument("action", nargs="?", choices=["gather", *tables], help=text)
+    parser.add_argument("file", nargs="?", type=Path, help="output file of gather")
+    parser.add_argument("--every", type=int, default=every, help="gather only every N-th kernel")
+    options = parser.parse_args()
+    if options.action == "gather":
+        if options.file is None:
+            parser.error("gather requires FILE")
+        gather(options.file, options.every)
         return
-    judged = gathered()
-    show(*(made(judged) for name, made in tables.items() if asked.what in (None, name)))
+    evaluated = gathered()
+    show(*(make(evaluated) for name, make in tables.items() if options.action in (None, name)))

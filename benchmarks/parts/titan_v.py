@@ -1,7 +1,7 @@
-"""822 measured kernels of a TITAN V, and what ``titan_v_gather.py`` has found of some of them.
+"""822 measured kernels of a TITAN V, and their analyses by ``titan_v_gather.py``.
 
 The measurements are those of kaushikcfd/feinsum, ``titan-v.pkl.xz`` in the shared data: einsums in double precision
-under many transformations, in groups that compute the same.
+under many transformations. The kernels of a group compute the same result.
 """
 
 import argparse
@@ -23,61 +23,61 @@ from parts.shared_data import SHARED_DATA
 DEVICE = lpp.load_device("nvidia-titan-v")
 ARCHIVE = SHARED_DATA / "titan-v.pkl.xz"
 GATHERED = Path(__file__).parents[1] / "gathered" / "titan-v.jsonl.xz"
-"""what was found of them, by the models of this tree"""
+"""the analyses of these kernels by the models of this version"""
 XZ = b"\xfd7zXZ"
-"""what compressed files begin with"""
+"""the first bytes of a file compressed with xz"""
 FEWEST = 3
-"""kernels of a group that are ranked"""
+"""minimum number of kernels of a group to compute its rank correlation"""
 SPREAD = 5
-"""slowest over fastest kernel of a group, from which on its rank correlation is worth reading"""
+"""ratio of the slowest to the fastest kernel of a group, above which the group counts as wide"""
 
 Row = Mapping[str, Any]
 """a measured kernel: ``id``, ``name``, ``kernel`` (pickled), ``sizes``, ``seconds``, ``group``"""
 
 
-class Found(msgspec.Struct):
-    """What is found of a row without running it; what was not found in time is empty."""
+class Analysis(msgspec.Struct):
+    """The analysis of a row without running the kernel. Fields are empty if the analysis took too long."""
 
     row: int
     counts: dict[str, float] = {}
-    """property -> units"""
+    """property -> count"""
     pipelines: dict[str, float] = {}
-    """seconds that each pipeline is described to be busy"""
+    """busy time of each pipeline in seconds, computed from the device parameters"""
     told: dict[str, float] = {}
     amounts: dict[str, float] = {}
-    """features of the graphs: numbers that do not grow with the work, and those that do"""
+    """features of the graphs: intensive ones, which do not grow with the work (``told``), and extensive ones"""
     seconds: dict[str, float] = {}
-    """by each model of the device"""
+    """run time predicted by each device model"""
     otherwise: list[dict[str, float]] = []
-    """pipelines as they are with private arrays in the other places, where it is unsure of them"""
+    """busy times of the pipelines for each other placement of private arrays, if their placement is uncertain"""
     reasons: list[str] = []
-    """why it is unsure"""
+    """why the placement is uncertain"""
     failures: dict[str, str] = {}
-    """what was asked for and not found -> the class of the error"""
+    """failed step -> class of the error"""
 
 
 def measured_kernels() -> list[dict[str, Any]]:
-    """Return the rows."""
+    """Return the rows of the archive."""
     with lzma.open(ARCHIVE) as file:
         return pickle.load(file)
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """Let *parser* take the files that were gathered, those of the repository unless others are named."""
-    told = "what titan_v_gather.py found: of several, all are read; what is in the repository unless one is named"
-    parser.add_argument("file", type=Path, nargs="*", default=[GATHERED], help=told)
+    """Add an argument for the files of gathered analyses to *parser*; the default is the file in the repository."""
+    text = "output of titan_v_gather.py, may be repeated; by default the file in the repository"
+    parser.add_argument("file", type=Path, nargs="*", default=[GATHERED], help=text)
 
 
-def gathered(files: Sequence[Path]) -> list[Found]:
-    """Return what is in *files*, in the order of the rows."""
+def gathered(files: Sequence[Path]) -> list[Analysis]:
+    """Return the analyses in *files*, in the order of the rows."""
     contents = (file.read_bytes() for file in files)
     plain = (lzma.decompress(each) if each.startswith(XZ) else each for each in contents)
     lines = (line for each in plain for line in each.splitlines())
-    return sorted((msgspec.json.decode(line, type=Found) for line in lines), key=lambda each: each.row)
+    return sorted((msgspec.json.decode(line, type=Analysis) for line in lines), key=lambda each: each.row)
 
 
-def observed(rows: Sequence[Row], found: Sequence[Found]) -> list[Observation]:
-    """Return what fits are told of the rows that were found, labelled by their numbers."""
+def observed(rows: Sequence[Row], found: Sequence[Analysis]) -> list[Observation]:
+    """Return the observations of the analyzed rows for fits. The label of an observation is its row number."""
     return [
         Observation(
             str(rows[each.row]["group"]), str(each.row), {}, each.counts, rows[each.row]["seconds"], each.pipelines
@@ -87,7 +87,7 @@ def observed(rows: Sequence[Row], found: Sequence[Found]) -> list[Observation]:
 
 
 def pairs(predicted: np.ndarray, measured: np.ndarray, groups: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the predicted and measured times of each of *groups* that has enough kernels to be ranked."""
+    """Return the predicted and measured times of each group that has at least :data:`FEWEST` kernels."""
     members: dict[str, list[int]] = defaultdict(list)
     for place, group in enumerate(groups):
         members[group].append(place)
@@ -95,7 +95,7 @@ def pairs(predicted: np.ndarray, measured: np.ndarray, groups: Sequence[str]) ->
 
 
 def figures(predicted: np.ndarray, rows: Sequence[Observation]) -> list[str]:
-    """Return the cells of a way to predict: median error, ranks of all groups and of wide ones, regret."""
+    """Return the table cells of a predictor: median error, rank correlation of all and of wide groups, regret."""
     measured = np.array([row.seconds for row in rows])
     of_groups = pairs(predicted, measured, [row.kernel_class for row in rows])
     wide = [pair for pair in of_groups if pair[1].max() > SPREAD * pair[1].min()]
@@ -106,4 +106,4 @@ def figures(predicted: np.ndarray, rows: Sequence[Observation]) -> list[str]:
 
 
 FIGURES = ("median abs(ln)", "Spearman mean", "median", "wide: mean", "median", "regret median", "mean")
-"""headings of :func:`figures`"""
+"""column headers of :func:`figures`"""

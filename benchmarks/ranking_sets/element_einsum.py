@@ -1,7 +1,7 @@
-"""Batched product of discontinuous Galerkin elements, out[e,i] = Σⱼ D[i,j]·u[e,j], float64: which variant is fastest?
+"""Variants of a batched product of discontinuous Galerkin elements, out[e,i] = Σⱼ D[i,j]·u[e,j], in float64.
 
-35 nodes an element. Which index is along the lanes, how many elements a group has, which operands are fetched into
-local memory, and in which order u and out lie in memory.
+An element has 35 nodes. The variants differ in the index along the lanes, the number of elements per group, the
+operands that are fetched into local memory, and the memory layout of u and out.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ Lanes = Literal["elements", "nodes", "elements alone"]
 
 
 class Form(NamedTuple):
-    """A variant; with "elements alone" a work-item computes all nodes of an element."""
+    """A variant. With "elements alone", a work-item computes all nodes of an element."""
 
     lanes: Lanes
     elements: int
@@ -53,7 +53,7 @@ FORMS = (
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the variants that fit the device."""
+    """Return the variants that fit on the device."""
     forms = [each for each in FORMS if each.work_items <= limits.group_size]
     return [
         Configuration(
@@ -71,7 +71,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def element_product(form: Form) -> lp.TranslationUnit:
-    """Return the product as *form* has it."""
+    """Return the variant *form* of the product."""
     knl = lp.make_kernel(
         f"{{[e, i, j]: 0 <= e < n and 0 <= i, j < {NODES}}}",
         "out[e, i] = sum(j, D[i, j]*u[e, j])",

@@ -1,9 +1,10 @@
-"""Product of two n × n matrices, c[i,j] = Σₖ a[i,k]·b[k,j], float32, under many transformations: which is fastest?
+"""Variants of the product of two n × n matrices, c[i,j] = Σₖ a[i,k]·b[k,j], in float32.
 
-Group shapes, depths of tiles, which operands are fetched into local memory, unrolling, and blocks of rows × columns
-points in each work-item, whose sums are in private memory. A program that searches transformations asks for their
-order; here they are all measured. With more than one member, b and c are arrays of vectors along their rows, of which a
-work-item computes so many columns; `benchmarks/searches` has such variants, and none is measured here.
+The variants differ in the group shape, the depth of tiles, the operands that are fetched into local memory, unrolling,
+and the block of rows × columns elements that a work-item computes, whose sums are in private memory. All variants are
+measured, to evaluate rankings. If *members* is greater than 1, b and c are arrays of vectors with that many members
+along their rows, and a work-item computes *columns* vectors per row. Only `benchmarks/searches` has such variants; none
+is measured here.
 """
 
 from functools import partial
@@ -21,7 +22,7 @@ SIZES = (256, 512, 1024, 2048)
 
 
 class Form(NamedTuple):
-    """A variant: what a group and a work-item compute, and which operands are in tiles of so many along k."""
+    """A variant: group shape, block of a work-item, and tiles, which have *depth* elements along k."""
 
     width: int
     height: int
@@ -31,7 +32,7 @@ class Form(NamedTuple):
     tiles: str = "ab"
     is_unrolled: bool = False
     members: int = 1
-    """of a vector"""
+    """elements of a vector"""
 
     @property
     def label(self) -> str:
@@ -59,7 +60,7 @@ FORMS = (
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the variants that fit the device."""
+    """Return the variants that fit on the device."""
     forms = [each for each in FORMS if each.width * each.height <= limits.group_size]
     return [configuration(each) for each in forms if each.bytes_of_tiles <= limits.local_memory]
 
@@ -76,7 +77,7 @@ def configuration(form: Form) -> Configuration:
 
 
 def matrix_multiplication(form: Form) -> lp.TranslationUnit:
-    """Return the product as *form* has it."""
+    """Return the variant *form* of the product."""
     knl = product_of_matrices()
     knl = lp.split_iname(knl, "i", form.height * form.rows, outer_tag="g.1")
     knl = lp.split_iname(knl, "j", form.width * form.columns * form.members, outer_tag="g.0")
@@ -89,7 +90,7 @@ def matrix_multiplication(form: Form) -> lp.TranslationUnit:
     knl = with_tiles(knl, form)
     blocks = {"ir": "unr", "jr": "unr"} | ({"member": "vec"} if form.members > 1 else {})
     knl = lp.tag_inames(lp.realize_reduction(knl), blocks)
-    for name in blocks:  # one by one, since Loopy adds the axes of several in any order
+    for name in blocks:  # one at a time, because Loopy adds the axes of several inames in arbitrary order
         knl = lp.privatize_temporaries_with_inames(knl, name)
     names = ", ".join(blocks)
     knl = lp.duplicate_inames(knl, names, within="id:*_init", tags=blocks)
@@ -109,7 +110,7 @@ def product_of_matrices() -> lp.TranslationUnit:
 
 
 def in_vectors(knl: lp.TranslationUnit, members: int) -> lp.TranslationUnit:
-    """Return *knl* with a loop over the members of vectors, of which the rows of b and c are made."""
+    """Return *knl* with the rows of b and c stored as vectors, and a loop over the members of a vector."""
     knl = lp.split_iname(knl, "j_inner", members, outer_iname="vector", inner_iname="member")
     knl = lp.split_array_dim(knl, [("b", 1), ("c", 1)], members, auto_split_inames=False)
     return lp.tag_array_axes(knl, "b, c", "C,C,vec")
@@ -130,7 +131,7 @@ def with_tiles(knl: lp.TranslationUnit, form: Form) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random matrices, none of whose elements is negative, so that sums lose no digits."""
+    """Return random matrices with non-negative elements, so that no cancellation occurs in sums."""
     shape = sizes["n"], sizes["n"]
     return {
         "a": rng.random(shape, dtype=np.float32),

@@ -1,9 +1,10 @@
-"""Seven-point stencil on n × n × n points, float64, under many transformations: which is fastest?
+"""Variants of a seven-point stencil on n × n × n points, in float64.
 
     out[i,j,k] = u[i,j+1,k+1] + u[i+2,j+1,k+1] + u[i+1,j,k+1] + u[i+1,j+2,k+1] + u[i+1,j+1,k] + u[i+1,j+1,k+2]
                  − 6·u[i+1,j+1,k+1]
 
-Group shapes, and whether a work-item computes a point, or walks along the slowest axis and computes one after another.
+The variants differ in the group shape. A work-item computes either one point, or several points along the slowest axis,
+one after another ("walk").
 """
 
 from functools import partial
@@ -19,12 +20,13 @@ SIZES = (64, 128, 256, 512)
 
 
 class Form(NamedTuple):
-    """A variant: so many points along k, j and i make a block, of a group, or walked through along i."""
+    """A variant: a group computes a block of *width* × *height* × *depth* points along k, j and i."""
 
     width: int
     height: int
     depth: int
     walks: bool
+    """whether a work-item computes all *depth* points along i"""
 
     @property
     def label(self) -> str:
@@ -41,7 +43,7 @@ FORMS = (*(Form(*each, walks=False) for each in BLOCKS), *(Form(*each, walks=Tru
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the variants that fit the device."""
+    """Return the variants that fit on the device."""
     return [
         Configuration(
             label=form.label,
@@ -58,7 +60,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def stencil(form: Form) -> lp.TranslationUnit:
-    """Return the stencil as *form* has it."""
+    """Return the variant *form* of the stencil."""
     knl = lp.make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         """
@@ -80,13 +82,13 @@ def stencil(form: Form) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random points with their halo."""
+    """Return random points with a halo."""
     n = sizes["n"]
     return {"u": rng.random((n + 2,) * 3), "out": np.zeros((n,) * 3), "n": np.int32(n)}
 
 
 def reference(arguments: Arguments) -> dict[str, Array]:
-    """Return the stencil by slices."""
+    """Return the stencil computed with NumPy slices."""
     u = np.asarray(arguments["u"])
     inside, low, high = slice(1, -1), slice(None, -2), slice(2, None)
     around = [(end, inside, inside) for end in (low, high)]

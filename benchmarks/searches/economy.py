@@ -1,4 +1,4 @@
-"""How many points a search was spared, beside one of all points."""
+"""Compare a search by an optimizer with an exhaustive search."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -9,26 +9,26 @@ import loopy as lp
 import loopyperf as lpp
 
 NEAR = 0.05
-"""relative"""
+"""relative tolerance"""
 
 
 def show(
-    build: Callable[..., lp.TranslationUnit], space: Mapping[str, Any], asked: Mapping[str, Any], trials: int
+    build: Callable[..., lp.TranslationUnit], space: Mapping[str, Any], arguments: Mapping[str, Any], trials: int
 ) -> None:
-    """Rank all points of *space*, then look for one as good among *trials* of them, and print both."""
+    """Rank all points of *space*, search it with *trials* trials of an optimizer, and print both results."""
     with ProcessPoolExecutor() as executor:
-        every = lpp.search(build, space, **asked, optimizer="exhaustive", executor=executor)
-        found = lpp.search(build, space, **asked, optimizer="tpe", trials=trials, executor=executor)
-    print(every, found, economy(every, found), sep="\n\n")
+        every = lpp.search(build, space, **arguments, optimizer="exhaustive", executor=executor)
+        found = lpp.search(build, space, **arguments, optimizer="tpe", trials=trials, executor=executor)
+    print(every, found, comparison(every, found), sep="\n\n")
 
 
-def economy(every: lpp.Search, found: lpp.Search) -> str:
-    """Return after how many trials *found* was as good as the best of *every* point, and how good it is in the end."""
+def comparison(every: lpp.Search, found: lpp.Search) -> str:
+    """Return after how many trials *found* was nearly as good as the best of *every* point, and its final result."""
     limit = (1 + NEAR) * every.seconds
     needed = found.trials_until(limit)
     near = sum(seconds <= limit for seconds in every.ranking.seconds.values())
     return (
         f"{near} of {every.points} points are within {NEAR:.0%} of the best; {found.optimizer} finds one "
-        f"{'in no trial' if needed is None else f'in trial {needed}'} of {len(found.trials)}, and ends "
-        f"{found.seconds / every.seconds - 1:.1%} above the best"
+        f"{'in none' if needed is None else f'in trial {needed}'} of {len(found.trials)} trials, and its best point is "
+        f"{found.seconds / every.seconds - 1:.1%} slower than the best"
     )

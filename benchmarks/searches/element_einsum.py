@@ -1,7 +1,7 @@
 """Search for the fastest batched product of discontinuous Galerkin elements, out[e,i] = Σⱼ D[i,j]·u[e,j].
 
-What is along the lanes has no order, and neither have tiles and layouts: an optimizer takes them for categories, and
-the elements of a group for a scale.
+For the optimizer, the index along the lanes, the prefetched operands and the layout are categorical parameters, and the
+number of elements of a group is an ordered parameter.
 
     PYTHONPATH=benchmarks .venv/bin/python -m searches.element_einsum
 """
@@ -18,18 +18,18 @@ SPACE = {
     "prefetch": ("", "D", "u", "Du"),
     "layout": ("C", "F"),
 }
-ASKED: dict[str, Any] = {"n": 2**16, "device": "nvidia-titan-v", "model": "roofline"}
+ARGUMENTS: dict[str, Any] = {"n": 2**16, "device": "nvidia-titan-v", "model": "roofline"}
 TRIALS = 48
 
 
 def build(lanes: Lanes, elements: int, prefetch: str, layout: str) -> lp.TranslationUnit:
-    """Return the product with so many elements in a group."""
+    """Return the product with *elements* elements per group."""
     return element_product(Form(lanes, elements, prefetch, "F" if layout == "F" else "C"))
 
 
 def main() -> None:
-    """Rank all points, then look for one as good among fewer of them."""
-    show(build, SPACE, ASKED, TRIALS)
+    """Rank all points, then search with fewer trials."""
+    show(build, SPACE, ARGUMENTS, TRIALS)
 
 
 if __name__ == "__main__":

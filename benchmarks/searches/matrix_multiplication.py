@@ -1,9 +1,8 @@
-"""Search for the fastest tiled matrix multiplication: shapes of tiles, prefetching, unrolling, vectors.
+"""Search for the fastest tiled matrix multiplication over tile shapes, prefetching, unrolling and vectors.
 
-A point of the space is a form of c = a·b: a group of width × height work-items, each of which computes *rows* rows of
-one column, or of a vector of columns. The builder is that of the measured set of variants, `ranking_sets`. Numbers in
-order are a scale to an optimizer; which operands are fetched into local memory, and whether loops are unrolled, are
-categories.
+A point of the space is a variant of c = a·b: a group has width × height work-items, and a work-item computes *rows*
+rows of one column, or of a vector of columns. The builder is that of the measured variants in `ranking_sets`. Numbers
+are ordered parameters for an optimizer; the prefetched operands and unrolling are categorical parameters.
 
     PYTHONPATH=benchmarks .venv/bin/python -m searches.matrix_multiplication
 """
@@ -22,21 +21,21 @@ SPACE = {
     "unroll": (False, True),
     "vector": (1, 4),
 }
-ASKED: dict[str, Any] = {"n": 1024, "device": "nvidia-titan-v", "model": "roofline"}
+ARGUMENTS: dict[str, Any] = {"n": 1024, "device": "nvidia-titan-v", "model": "roofline"}
 TRIALS = 48
 DEPTH = 8
-"""of tiles, along the sum"""
+"""elements of a tile along the summation index"""
 
 
 def build(width: int, height: int, rows: int, prefetch: str, unroll: bool, vector: int) -> lp.TranslationUnit:
-    """Return c = a·b in the form that is chosen."""
+    """Return the variant of c = a·b at a point of the space."""
     form = Form(width, height, DEPTH, rows=rows, tiles=prefetch, is_unrolled=unroll, members=vector)
     return matrix_multiplication(form)
 
 
 def main() -> None:
-    """Rank all points, then look for one as good among fewer of them."""
-    show(build, SPACE, ASKED, TRIALS)
+    """Rank all points, then search with fewer trials."""
+    show(build, SPACE, ARGUMENTS, TRIALS)
 
 
 if __name__ == "__main__":

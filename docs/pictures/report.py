@@ -1,6 +1,6 @@
-"""Take the picture of the tutorial's report, by Chromium, which ``make browser`` installs.
+"""Take the screenshot of the report in the tutorial with Chromium, which ``make browser`` installs.
 
-The page is that of the tutorial: the V100's answer about the matrix multiplication.
+The report is that of the tutorial's matrix multiplication on a V100.
 
     .venv/bin/python docs/pictures/report.py docs/pictures/report.png
 """
@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 900, 820
 
 
 def main() -> None:
-    """Take it into the file that is named."""
+    """Save the screenshot to the file given on the command line."""
     sys.path.append(str(TUTORIAL))
     tiled = import_module("matmul").tiled
 

@@ -1,4 +1,4 @@
-"""How pictures of the documents are saved: the same answers are the same file."""
+"""Reproducible saving of figures: the same figure is always the same file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How Sphinx-Gallery gets the pictures of docs/gallery; its own scrapers take pyplot's figures, which ours are not."""
+"""Sphinx-Gallery scraper for the figures of docs/gallery, which are not created with pyplot."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,19 +10,19 @@ from sphinx_gallery.scrapers import figure_rst
 
 
 def last_figure(block: object, variables: dict[str, Any], settings: Mapping[str, Any]) -> str:
-    """Save the figure that a cell ends with as SVG, and return the reST that shows it; empty if there is none."""
+    """Save the figure that is the last expression of a cell as SVG, and return reST for it; empty if there is none."""
     names = variables["example_globals"]
-    # Where Sphinx-Gallery keeps the value of a last expression, also while it executes later cells without one.
+    # Sphinx-Gallery stores the value of a last expression here, and keeps it during later cells without one.
     figure, names["___"] = names.get("___"), None
     if not isinstance(figure, Figure):
         return ""
     path = Path(next(variables["image_path_iterator"])).with_suffix(".svg")
     save(figure, path)
-    return figure_rst([path], settings["src_dir"], ". ".join(described(figure)))
+    return figure_rst([path], settings["src_dir"], ". ".join(text_alternative(figure)))
 
 
-def described(figure: Figure) -> Iterator[str]:
-    """Yield sentences for readers who do not see *figure*: what is on its axes, and in its legends."""
+def text_alternative(figure: Figure) -> Iterator[str]:
+    """Yield the parts of a text alternative for *figure*: its axes and its legends."""
     for ax in figure.axes:
         rows = ", ".join(label.get_text() for label in ax.get_yticklabels())
         yield f"{ax.get_ylabel() or rows} over {ax.get_xlabel()}"

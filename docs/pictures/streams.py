@@ -1,7 +1,8 @@
-"""Draw bandwidth over occupancy, predicted from descriptions of devices alone, beside measurements, for the first page.
+"""Draw predicted and measured bandwidths over the occupancy, for the first page of the documentation.
 
-Of the six kernels of ``benchmarks/gpu_stream.py``, two are drawn, as all would hide each other: ``read``, of which the
-model says least well, and ``triad``. The measurements are those of te42kyfo/gpu-benches.
+The predictions use only device parameters. Two of the six kernels of ``benchmarks/gpu_stream.py`` are drawn, because
+the curves of all would overlap: ``read``, which has the largest errors, and ``triad``. The measurements are those of
+te42kyfo/gpu-benches.
 
     PYTHONPATH=benchmarks LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python docs/pictures/streams.py FILE
 """
@@ -20,7 +21,7 @@ GPUS = {"v100": "V100", "a40": "A40", "h100_pcie": "H100 PCIe", "mi210": "MI210"
 KERNELS = {"triad": "triad, a = 1.2 b + c", "read": "read"}
 MODEL = "pipeline"
 EVERY = 2
-"""times 32 work-items, from one group to the next larger one"""
+"""step between group sizes, in units of 32 work-items"""
 
 
 def drawn(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> Figure:
@@ -35,7 +36,7 @@ def drawn(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> Figure:
 
 
 def main() -> None:
-    """Draw into the file that is named."""
+    """Save the figure to the file given on the command line."""
     found: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for (source, device, kernel), row in rows(list(GPUS), EVERY, [MODEL]):
         if source == "te42kyfo" and kernel in KERNELS:

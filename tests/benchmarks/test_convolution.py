@@ -1,4 +1,4 @@
-"""The convolution of the benchmarks computes what it is called, at the edges of the image too."""
+"""The convolution kernel of the benchmarks equals NumPy's result, including the edges of the image."""
 
 import numpy as np
 import pyopencl as cl

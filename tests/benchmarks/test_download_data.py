@@ -1,4 +1,4 @@
-"""Published measurements: what is downloaded is checked, then converted. The excerpts here are made up."""
+"""Downloads of published measurements are verified and converted. The excerpts in this file are synthetic."""
 
 import gzip
 import hashlib
@@ -22,8 +22,8 @@ def source(checksum: str = SHA_256) -> Source:
     return Source("owner/repository/0123456789abcdef/folder", "MIT", f"{checksum} a b")
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
-    """Answer all downloads with *content*, and return the list to which their addresses are added."""
+def fake_downloads(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
+    """Return *content* for all downloads; return a list that collects their URLs."""
     urls: list[str] = []
 
     def urlopen(url: str, timeout: float) -> BytesIO:
@@ -36,16 +36,16 @@ def answer(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
 
 
 def test_files_are_downloaded_at_a_commit_and_converted_together(monkeypatch: pytest.MonkeyPatch):
-    urls = answer(monkeypatch, CONTENT)
+    urls = fake_downloads(monkeypatch, CONTENT)
     data = DataSet("file", lambda contents: json.dumps([*contents]).encode(), [source()])
     assert json.loads(data.download()) == ["owner/repository@0123456/a", "owner/repository@0123456/b"]
     assert urls == [f"{download_data.HOST}/owner/repository/0123456789abcdef/folder/{name}" for name in "ab"]
 
 
-def test_another_checksum_is_refused_and_nothing_is_written(
+def test_wrong_checksum_raises_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    answer(monkeypatch, CONTENT)
+    fake_downloads(monkeypatch, CONTENT)
     with pytest.raises(DownloadError, match="expected 000000000000…; file refused"):
         source("0" * 64).download("a", "0" * 64)
     monkeypatch.setattr(sys, "argv", ["download_data.py", str(tmp_path / "data"), "--only", "isa-latencies"])
@@ -56,21 +56,21 @@ def test_another_checksum_is_refused_and_nothing_is_written(
     assert not (tmp_path / "data").exists()
 
 
-def test_without_a_network_one_line_says_so(tmp_path: Path):
-    # A proxy that does not exist: every download fails as without a network.
-    beside = {"https_proxy": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+def test_missing_network_prints_one_line(tmp_path: Path):
+    # With a proxy that does not exist, every download fails as without a network.
+    environment = {"https_proxy": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
     command = [sys.executable, str(ROOT / "benchmarks" / "download_data.py"), str(tmp_path / "data")]
-    ended = subprocess.run(command, env=beside, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    (line,) = ended.stderr.splitlines()
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stdout) == (1, "")
+    (line,) = completed.stderr.splitlines()
     assert line.startswith(f"download_data.py: cannot download {download_data.HOST}/RRZE-HPC/gpu-benches/")
     assert not (tmp_path / "data").exists()
 
 
-def test_what_was_written_and_its_licence_are_named(
+def test_written_file_and_its_license_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    answer(monkeypatch, CONTENT)
+    fake_downloads(monkeypatch, CONTENT)
     data = DataSet("file", download_data.unchanged, [Source("a/b/0123456789/c", "MIT", f"{SHA_256} d")], "a remark")
     monkeypatch.setitem(DATA, "titan-v", data)
     monkeypatch.setattr(sys, "argv", ["download_data.py", str(tmp_path / "data"), "--only", "titan-v"])
@@ -81,7 +81,7 @@ def test_what_was_written_and_its_licence_are_named(
     assert (remark, export) == ("a remark", f"export LOOPYPERF_SHARED_DATA={tmp_path / 'data'}")
 
 
-def test_bandwidths_of_either_form_of_file_are_rows():
+def test_bandwidth_files_of_both_formats_are_converted():
     older = """blockSize   threads       %occ  |        init       read       scale     triad       1pt        3pt
        32         320    3.1 %  |  GB/s:          11         12         13         14         15         16
 """
@@ -96,7 +96,7 @@ def test_bandwidths_of_either_form_of_file_are_rows():
     assert rows[12:] == [""]
 
 
-def test_latencies_are_rows_by_gpu():
+def test_latency_files_are_converted():
     contents = {
         "a/b@0123456/Volta/TITANV/Neg": b"PTX: neg.s32\nSASS: [emulated] A + B\n--> number of cycles = 21\n",
         "a/b@0123456/Turing/TITANRTX/Neg": b"PTX: neg.s32 \nSASS: IADD\n--> number of cycles = 3",
@@ -108,7 +108,7 @@ def test_latencies_are_rows_by_gpu():
     ]
 
 
-def test_successful_configurations_of_the_convolution_are_rows():
+def test_only_successful_convolutions_are_converted():
     def result(width: int, status: str, runs: list[object]) -> dict[str, object]:
         configured = [{"Name": "WIDTH", "Value": width, "ValueType": "UnsignedInt"}]
         return {"Configuration": configured, "Status": status, "ComputationResults": runs}

@@ -1,12 +1,12 @@
-"""The table of how often intervals hold: a line for each way to fit that the rows have columns for, and one for all."""
+"""The coverage table of prediction intervals has a row for each type of fit and one for the best type."""
 
 import interval_coverage
 
 from loopyperf.calibration.problem import Observation
 
 
-def test_each_way_to_fit_and_the_choice_have_a_line():
-    # Six classes of times that are a sum, each class off by its own some percent.
+def test_table_has_a_row_for_each_type_of_fit_and_the_best():
+    # Six classes with times that are linear in the counts; class i deviates by i percent.
     rows = [
         Observation(
             f"class {number}",
@@ -19,8 +19,8 @@ def test_each_way_to_fit_and_the_choice_have_a_line():
         for adds in (10, 1000, 100_000, 1_000_000)
     ]
     table = interval_coverage.table(rows, [], seeds=1)
-    names, holds, *_ = (list(column.cells) for column in table.columns)
-    assert names == ["linear, non-negative", "linear, plain", "overlap of counts", "the better one"]
-    assert all(0 <= float(each.rstrip("%")) <= 100 for each in holds)
+    names, coverage, *_ = (list(column.cells) for column in table.columns)
+    assert names == ["linear, non-negative", "linear, plain", "overlap of counts", "best type"]
+    assert all(0 <= float(each.rstrip("%")) <= 100 for each in coverage)
     chosen = str(list(table.columns[-1].cells)[-1]).split("; ")
     assert set(chosen) <= set(names[:3])

@@ -1,4 +1,4 @@
-"""The pictures of the papers' figures: each is drawn from the rows of its own simulation, made short."""
+"""Plots of the papers' figures, drawn from shortened simulations."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,12 +20,12 @@ PANELS = {
         for figure in ("5a", "6a", "6b, 7, 8a", "8b", "8c")
     ],
 }
-"""below which there is a panel each"""
+"""figure -> titles of its panels"""
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small matrices and few passes of the loops: what the curves say is other tests' matter."""
+    """Use small matrices and few loop iterations; other tests check the values of the curves."""
     monkeypatch.setattr(matrix_multiplication, "SIDE", 32)
     monkeypatch.setattr(barriers, "points", partial(barriers.points, rounds=20))
     monkeypatch.setattr(staircase, "PASSES", 5)
@@ -34,13 +34,13 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     staircase.graph.cache_clear()
 
 
-def test_every_figure_that_is_simulated_has_a_picture():
+def test_every_simulated_figure_has_a_plot():
     assert list(PICTURES) == list(paper_figures.FIGURES) == list(PANELS)
 
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_has_a_panel_with_something_in_it_for_each_of_the_papers(name: str):
+def test_plot_has_a_nonempty_panel_for_each_panel_of_the_paper(name: str):
     figure = PICTURES[name](list(paper_figures.FIGURES[name]()))
     figure.draw_without_rendering()
     labels = [ax.get_xlabel() for ax in figure.axes]

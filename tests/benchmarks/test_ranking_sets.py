@@ -1,4 +1,4 @@
-"""The variants that rankings are measured on: each one builds, fits the device, and computes what NumPy computes."""
+"""Variants of the ranking sets: each builds, fits the device, and computes the reference result."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ VARIANTS = [(name, each) for name, file in sorted(FILES.items()) for each in con
 
 
 def kind(name: str, label: str) -> tuple[str, str]:
-    """Return a variant without its numbers."""
+    """Return *name* and *label* without numbers."""
     return name, re.sub(r"\d+", "", label)
 
 
@@ -32,15 +32,15 @@ def backend() -> OpenCLBackend:
 @pytest.mark.parametrize(
     "variants", [ONE_OF_EACH_KIND, pytest.param(VARIANTS, marks=pytest.mark.slow)], ids=["one of each kind", "all"]
 )
-def test_a_variant_computes_what_numpy_computes(subtests: pytest.Subtests, backend: OpenCLBackend, variants: list[Any]):
+def test_variants_compute_the_reference_result(subtests: pytest.Subtests, backend: OpenCLBackend, variants: list[Any]):
     for name, variant in variants:
         with subtests.test(name=name, variant=variant.label):
-            # Before the first timing, the results are compared with the reference.
+            # time() compares the results with the reference before the first timing.
             assert backend.time(BenchmarkCase(name, variant, variant.sizes[0]), 1)
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_a_set_is_worth_ranking(name: str):
+def test_set_has_at_least_15_variants(name: str):
     labels = [each.label for each in FILES[name].configurations(LIMITS)]
     assert len(labels) == len(set(labels)) >= 15
 
@@ -51,7 +51,7 @@ def test_all_variants_of_a_set_are_measured_at_the_same_sizes(name: str):
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_a_small_device_has_fewer_variants_and_each_fits_it(name: str):
+def test_small_device_has_fewer_variants_and_all_fit(name: str):
     small = DeviceLimits(group_size=64, local_memory=2**11, global_memory=2**30)
     variants = FILES[name].configurations(small)
     assert 0 < len(variants) < len(FILES[name].configurations(LIMITS))

@@ -1,4 +1,4 @@
-"""Every script of benchmarks/ can be started: what it asks of the library, and of the other scripts, is there."""
+"""Every script of benchmarks/ can be imported and does not use the result cache."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ FOR_PYTEST = {"conftest", "test_speed"}
 SCRIPTS = sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - FOR_PYTEST)
 
 
-def test_a_script_is_imported_and_says_what_it_is_for(subtests: pytest.Subtests):
+def test_scripts_can_be_imported_and_have_a_docstring(subtests: pytest.Subtests):
     for name in SCRIPTS:
         with subtests.test(name=name):
             assert (import_module(name).__doc__ or "").strip()
@@ -36,15 +36,15 @@ for name in sys.argv[1:]:
 """
 
 
-def test_no_script_reads_the_users_cache_of_answers_or_fills_it(tmp_path: Path):
-    beside = {"PYTHONPATH": f"{ROOT / 'benchmarks'}:{ROOT}", "PATH": "", "HOME": str(tmp_path)}
-    # Of measured kernels, and of the simulator alone, nothing is cached.
-    asking = sorted({*SCRIPTS} - {"counted_kernels", "simulator_speed"})
-    started = [sys.executable, "-c", SWITCHES, *asking]
-    said = subprocess.run(started, env=beside, capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == [f"{name} 0 True" for name in asking]
+def test_scripts_do_not_use_the_result_cache(tmp_path: Path):
+    environment = {"PYTHONPATH": f"{ROOT / 'benchmarks'}:{ROOT}", "PATH": "", "HOME": str(tmp_path)}
+    # These two scripts use only measurements or the simulator, whose results are not cached.
+    scripts = sorted({*SCRIPTS} - {"counted_kernels", "simulator_speed"})
+    command = [sys.executable, "-c", SWITCHES, *scripts]
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines() == [f"{name} 0 True" for name in scripts]
 
 
-def test_no_target_of_make_and_no_test_does():
+def test_make_and_tests_do_not_use_the_result_cache():
     assert "export LOOPYPERF_CACHE = 0\n" in (ROOT / "Makefile").read_text()
     assert cache_folder() is None

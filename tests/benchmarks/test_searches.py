@@ -1,4 +1,4 @@
-"""The examples of searches run, and the vectors that one of them makes compute what NumPy computes."""
+"""The example searches run, and the vectorized matrix multiplication equals NumPy's result."""
 
 import importlib
 import warnings
@@ -24,16 +24,16 @@ def example(request: pytest.FixtureRequest) -> ModuleType:
     return importlib.import_module(f"searches.{request.param}")
 
 
-def test_an_example_finds_its_way_in_a_few_trials(example: ModuleType):
-    found = lpp.search(example.build, example.SPACE, **example.ASKED, optimizer="tpe", trials=5)
+def test_example_search_runs_with_a_few_trials(example: ModuleType):
+    found = lpp.search(example.build, example.SPACE, **example.ARGUMENTS, optimizer="tpe", trials=5)
     assert len(found.trials) == 5
     assert found.points > 100
     assert found.seconds > 0
-    # What fails is no fault of the builder.
+    # Points fail only because the kernel does not fit on a core.
     assert all("does not fit on a core" in reason for reason in found.ranking.failures.values())
 
 
-def test_an_example_prints_what_it_spares(
+def test_example_prints_the_number_of_evaluated_points(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     first, *rest = example.SPACE
@@ -41,14 +41,14 @@ def test_an_example_prints_what_it_spares(
     monkeypatch.setattr(example, "SPACE", small)
     monkeypatch.setattr(example, "TRIALS", 2)
     example.main()
-    every, found = (line for line in capsys.readouterr().out.splitlines() if " points by " in line)
+    exhaustive, found = (line for line in capsys.readouterr().out.splitlines() if " points by " in line)
     number = len(small[first])
-    assert every.startswith(f"{number} of {number} points by exhaustive")
+    assert exhaustive.startswith(f"{number} of {number} points by exhaustive")
     assert found.startswith(f"2 of {number} points by tpe")
 
 
 @pytest.mark.parametrize("form", [TILED, UNROLLED, PLAIN], ids=lambda form: form.label)
-def test_vectors_of_a_matrix_multiplication_are_right(form: Form):
+def test_vectorized_matrix_multiplication_equals_numpy(form: Form):
     n, members = 128, form.members
     knl = matrix_multiplication(form)
     queue = cl.CommandQueue(cl.create_some_context(interactive=False))
@@ -56,7 +56,7 @@ def test_vectors_of_a_matrix_multiplication_are_right(form: Form):
     a, b = rng.random((n, n), dtype=np.float32), rng.random((n, n), dtype=np.float32)
     c = array.zeros(queue, (n, n // members, members), np.float32)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Loopy takes another scheduler for vectors, and says so.
+        warnings.simplefilter("ignore")  # Loopy warns that it uses another scheduler for vectors.
         knl(queue, a=array.to_device(queue, a), b=array.to_device(queue, b.reshape(c.shape)), c=c, n=np.int32(n))
         code = lp.generate_code_v2(knl).device_code()
     # Sums of 128 products of numbers up to 1, rounded in float32.
@@ -67,7 +67,7 @@ def test_vectors_of_a_matrix_multiplication_are_right(form: Form):
 
 
 def test_vectors_are_loaded_whole():
-    # Of n/32 · n/8 groups, each fetches 8 · 8 vectors of b in each of n/8 tiles; n²/4 work-items read one for each k.
+    # Each of n/32 · n/8 groups fetches 8 · 8 vectors of b for each of n/8 tiles; n²/4 work-items read one for each k.
     counts = lpp.count(matrix_multiplication(PLAIN)).properties()
     n = 256
     assert counts["f32 mul"](n=n) == n**3

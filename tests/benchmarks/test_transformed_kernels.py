@@ -1,4 +1,4 @@
-"""Kernels that were counted on an H200: each is built again, and a few are predicted as they were counted."""
+"""Kernels measured on an H200 can be built again, and predicted counters of some equal the measured ones."""
 
 import loopy as lp
 import pytest
@@ -34,7 +34,7 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize("label", PRODUCTS)
-def test_counters_of_products_are_those_that_are_predicted(label: str):
+def test_predicted_counters_equal_measured_counters(label: str):
     found = [each for each in measured() if each["label"] == label][-1]
     member = Member(found["kernel_class"], label, found["sizes"])
     predicted = lpp.counters(for_cuda(member.build()), device=DEVICE, parameters=member.sizes)
@@ -45,17 +45,17 @@ def test_counters_of_products_are_those_that_are_predicted(label: str):
         assert predicted[metric] == pytest.approx(launch["counters"][metric], rel=0.15), metric
 
 
-def test_what_was_measured_is_there_to_be_built_again():
+def test_measured_kernels_can_be_built_again():
     own = {(member.kernel_class, member.label) for member, _ in own_members()}
     others = {(each["kernel_class"], each["label"]) for each in measured()} - own
     assert {kernel_class for kernel_class, _ in others} == {CONVOLUTION, OF_TITAN_V}
 
 
-def test_a_third_of_it_is_judged():
+def test_more_than_100_kernels_are_evaluated():
     assert len(gathered()) > 100
 
 
-def test_an_archive_of_cuda_has_kernels_as_cuda():
+def test_cuda_archive_yields_cuda_kernels():
     archive = read_archive(MEASURED.parent / "ranking.jsonl.xz")
     for each in measured_kernels(archive, with_empty_kernel(load_kernel_files(RANKING_SETS)))[:5]:
         assert isinstance(each.kernel, lp.TranslationUnit)

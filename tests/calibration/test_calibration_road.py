@@ -1,4 +1,4 @@
-"""From measurements to a fit to an estimate: known weights go in by the clock of a device and come out again."""
+"""Test calibrations end to end, from measurements to estimates, on a synthetic device with known weights."""
 
 from pathlib import Path
 from typing import Any
@@ -34,24 +34,24 @@ from tests.small_campaign import (
 )
 
 
-def test_a_calibration_finds_the_weights_that_the_device_has(backend, kernels):
+def test_calibration_recovers_the_weights_of_the_device(backend, kernels):
     fit = calibrate(backend, kernels)
     assert fit.weights == pytest.approx(WEIGHTS, rel=ROUNDING)
     assert (fit.rank, fit.undetermined, fit.counting) == (len(WEIGHTS), (), "executed")
     assert fit.launch_overhead == pytest.approx(2e-6 + 64e-9, rel=1e-12)  # the empty kernel at n = 2^10: 64 groups
 
 
-def test_an_open_backend_has_its_device(backend, kernels):
+def test_device_is_refused_for_an_open_backend(backend, kernels):
     with pytest.raises(ParameterError, match="device cannot be given for an open backend"):
         calibrate(backend, kernels, device="some")
 
 
-def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
+def test_estimate_uses_the_new_calibration(backend, kernels):
     calibrate(backend, kernels)
     estimate = lpp.estimate(doubled(), n=2**20, device=SLUG)
     # a load, a store, their minimum and a multiplication for each element; 2^16 work-groups; a launch
     assert estimate.seconds == pytest.approx(2**20 * (6 + 9 - 2 + 4) * 1e-11 + 2**16 * 1e-9 + 2e-6, rel=ROUNDING)
-    # measured up to 2^19 elements
+    # The largest measured kernels have 2^19 elements.
     assert estimate.notes == (
         "extrapolated: more than in any measured kernel: global min(load, store) 32-bit stride 1 (2 times), "
         "global store 32-bit stride 1 (2 times), work-groups (2 times)",
@@ -67,7 +67,7 @@ def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
         ({"save": Path()}, FitFileError, r"cannot write the fit to \.: it is a folder; use another path"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused_before_anything_is_measured(
+def test_invalid_options_are_refused_before_measuring(
     options: dict[str, Any], error: type[Exception], message: str, backend, kernels, monkeypatch: pytest.MonkeyPatch
 ):
     measured: list[object] = []
@@ -77,7 +77,7 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_measured(
     assert not measured
 
 
-def test_a_second_calibration_replaces_the_first(kernels):
+def test_second_calibration_replaces_the_first(kernels):
     slow, fast = SyntheticBackend(seconds), SyntheticBackend(lambda case: seconds(case) / 2)
     times = []
     for backend in (slow, fast):
@@ -86,13 +86,13 @@ def test_a_second_calibration_replaces_the_first(kernels):
     assert times[1] == pytest.approx(times[0] / 2, rel=ROUNDING)
 
 
-def test_a_calibration_is_kept_in_ones_own_data(backend, kernels, own_data):
+def test_calibration_is_saved_in_the_user_data_folder(backend, kernels, own_data):
     fit = calibrate(backend, kernels)
     assert lpp.load_fit(own_data / "fits" / SLUG / "linear.json") == fit
     assert SLUG in lpp.devices()
 
 
-def test_without_a_model_there_is_a_fit_of_each_and_the_better_one_is_meant(backend, kernels, own_data):
+def test_without_a_model_both_are_fitted_and_the_better_is_the_default(backend, kernels, own_data):
     fit = calibrate(backend, kernels, model=None)
     found = {name: lpp.load_fit(own_data / "fits" / SLUG / f"{name}.json") for name in ("linear", "overlap")}
     assert found[fit.model] == fit
@@ -102,7 +102,7 @@ def test_without_a_model_there_is_a_fit_of_each_and_the_better_one_is_meant(back
     assert set(fit.cross_validation.errors) == {"linear, non-negative", "linear, plain", "overlap of counts"}
 
 
-def test_a_finished_archive_is_kept_under_its_date(backend, kernels, own_data):
+def test_finished_archive_is_named_by_its_date(backend, kernels, own_data):
     calibrate(backend, kernels)
     calibrate(backend, kernels)
     kept = archives(own_data)
@@ -113,7 +113,7 @@ def test_a_finished_archive_is_kept_under_its_date(backend, kernels, own_data):
     )
 
 
-def test_an_interrupted_calibration_is_resumed(kernels, own_data):
+def test_interrupted_calibration_is_resumed(kernels, own_data):
     first, second = Mortal(seconds), SyntheticBackend(seconds)
     with pytest.raises(InterruptedCampaignError):
         calibrate(first, kernels)
@@ -125,7 +125,7 @@ def test_an_interrupted_calibration_is_resumed(kernels, own_data):
     assert whole.calls == first.calls + second.calls
 
 
-def test_what_one_backend_began_another_does_not_go_on_with(kernels, own_data):
+def test_another_backend_does_not_resume_an_unfinished_archive(kernels, own_data):
     first, other = Mortal(seconds), SyntheticBackend(seconds)
     other.environment = structs.replace(other.environment, backend="another")
     with pytest.raises(InterruptedCampaignError):
@@ -136,7 +136,7 @@ def test_what_one_backend_began_another_does_not_go_on_with(kernels, own_data):
     assert finished.endswith("-another-calibration.jsonl")
 
 
-def test_an_archive_and_a_fit_go_where_they_are_told(backend, kernels, own_data, tmp_path):
+def test_archive_and_fit_are_written_to_the_given_paths(backend, kernels, own_data, tmp_path):
     archive, save = tmp_path / "raw.jsonl", tmp_path / "mine" / "fit.json"
     fit = calibrate(backend, kernels, archive=archive, save=save)
     assert lpp.load_fit(save) == fit
@@ -151,7 +151,7 @@ def test_progress_reaches_the_number_of_kernels_before_the_fit(backend, kernels)
     assert [(p.stage, p.done, p.total) for p in shown] == [*measuring, ("fitting", 0, 0)]
 
 
-def test_kernels_that_the_model_cannot_explain_are_measured_and_not_fitted(backend, kernels, tmp_path):
+def test_kernels_beyond_the_model_are_measured_but_not_fitted(backend, kernels, tmp_path):
     file = kernels / "vectors.py"
     file.write_text(file.read_text().replace("steps=3,", 'steps=3, beyond="caches" if label == "sum" else "",'))
     archive = tmp_path / "raw.jsonl"
@@ -160,7 +160,7 @@ def test_kernels_that_the_model_cannot_explain_are_measured_and_not_fitted(backe
     assert measured - {(row.kernel_class, row.label) for row in fit.residuals} == {("vectors", "sum")}
 
 
-def test_a_fit_records_what_its_kernels_exercise(backend, kernels):
+def test_fit_records_the_properties_of_its_kernels(backend, kernels):
     rows = {row.name: row for row in calibrate(backend, kernels).coverage}
     # "sum" in both classes has additions, and "product" multiplications, as has "double"
     assert (rows["f32 add"].configurations, rows["f32 mul"].configurations) == (2, 4)
@@ -169,7 +169,7 @@ def test_a_fit_records_what_its_kernels_exercise(backend, kernels):
     assert rows["f64 div"].gap == "no kernel has it"
 
 
-def test_a_recorded_archive_replayed_gives_the_same_fit(backend, kernels, tmp_path):
+def test_replayed_archive_gives_the_same_fit(backend, kernels, tmp_path):
     archive = tmp_path / "raw.jsonl"
     fit = calibrate(backend, kernels, archive=archive)
     again = calibrate(ReplayBackend(archive), kernels)
@@ -177,7 +177,7 @@ def test_a_recorded_archive_replayed_gives_the_same_fit(backend, kernels, tmp_pa
     assert again.residuals == fit.residuals
 
 
-def test_a_fit_is_to_the_wall_clock_whatever_the_device_says(kernels):
+def test_fit_uses_wall_clock_times_instead_of_device_times(kernels):
     class WithClock(SyntheticBackend):
         def time(self, case, runs):
             wall = super().time(case, runs).wall
@@ -186,20 +186,21 @@ def test_a_fit_is_to_the_wall_clock_whatever_the_device_says(kernels):
     assert calibrate(WithClock(seconds), kernels).weights == pytest.approx(WEIGHTS, rel=ROUNDING)
 
 
-def test_a_fit_says_how_well_times_repeat(kernels):
+def test_fit_records_the_noise_floor(kernels):
     steady = calibrate(SyntheticBackend(seconds), kernels)
-    drawn = np.random.default_rng(0)
-    noisy = calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3 * drawn.normal(1, 0.02)), kernels)
+    rng = np.random.default_rng(0)
+    noisy = calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3 * rng.normal(1, 0.02)), kernels)
     assert steady.noise_floor == 0.0
-    # 40 looks tell a standard deviation to some 15 %, the fastest of four equal runs is that look's time.
+    # Forty times of the reference kernel estimate a standard deviation to about 15 %. Each is the fastest of four equal
+    # runs.
     assert noisy.noise_floor == pytest.approx(0.02, rel=0.4)
 
 
-def test_the_counting_is_recorded(backend, kernels):
+def test_counting_is_recorded(backend, kernels):
     assert calibrate(backend, kernels, counting="paper").counting == "paper"
 
 
-def test_an_archive_of_other_kernels_is_refused_naming_them(backend, kernels, tmp_path):
+def test_archive_of_unknown_kernels_is_refused_with_their_names(backend, kernels, tmp_path):
     archive = tmp_path / "raw.jsonl"
     calibrate(backend, kernels, archive=archive)
     others = load_kernel_files(write_kernel_files(tmp_path / "others", "empty kernel", "vectors"))
@@ -207,7 +208,7 @@ def test_an_archive_of_other_kernels_is_refused_naming_them(backend, kernels, tm
         fit_recording(read_archive(archive), others)
 
 
-def test_an_archive_without_a_run_is_refused(kernels, tmp_path):
+def test_archive_without_a_run_is_refused(kernels, tmp_path):
     (tmp_path / "raw.jsonl").touch()
     with pytest.raises(CalibrationError, match="has no run; measure first"):
         fit_recording(read_archive(tmp_path / "raw.jsonl"), load_kernel_files(kernels))

@@ -1,4 +1,4 @@
-"""The search ends where nothing lower is near, on bounds exactly; SciPy agrees."""
+"""Test the bounded least-squares minimizer of the overlap fit; SciPy provides the reference."""
 
 import math
 from copy import copy
@@ -19,7 +19,7 @@ MOST = 20.0
 
 
 class Fitted:
-    """A smooth maximum fitted to times that another one gave, with noise; a third of its weights are 0."""
+    """A fit of a smooth maximum to noisy times of another one; a third of its weights are 0."""
 
     sides: tuple[str | None, ...] = TWO_SIDES
     sharpness = 3.0
@@ -31,7 +31,7 @@ class Fitted:
         weights = rng.uniform(0, 1, WIDTH) * (np.arange(WIDTH) % 3 > 0)
         exact = overlapped(self.amounts * weights, self.sides, self.sharpness).seconds
         self.logarithms = np.log(exact) + rng.normal(0, 0.1, 60)
-        self.asked = 0
+        self.evaluations = 0
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
         found = overlapped(self.amounts * x[:-1], self.sides, x[-1])
@@ -50,17 +50,20 @@ class Fitted:
         return np.append(factors[: len(second)] @ second, 0.0)
 
     def evaluate(self, x: np.ndarray) -> Evaluation:
-        self.asked += 1
+        self.evaluations += 1
         return Evaluation(self.residuals(x), lambda: self.jacobian(x), lambda factors: self.curvature(x, factors))
 
     def minimum(self) -> SolverResult:
-        return minimise(self.evaluate, self.begin, least=LEAST, last_at_most=MOST, scale=SCALE)
+        return minimise(self.evaluate, self.start, least=LEAST, last_at_most=MOST, scale=SCALE)
 
-    begin = np.append(np.full(WIDTH, 0.5), 2.0)
+    start = np.append(np.full(WIDTH, 0.5), 2.0)
 
 
 class FittedNearZero(Fitted):
-    """Weights drawn to 1 that should be 0, each of its own part, where the derivative of T bends without limit at 0."""
+    """A fit with weights regularized toward 1 that should be 0. Each weight has a side of its own.
+
+    The derivative of T has an unbounded slope where such a weight is 0.
+    """
 
     sides = EACH_ALONE
     sharpness = 1.3
@@ -70,15 +73,15 @@ class FittedNearZero(Fitted):
 TASKS = [kind(seed) for kind in (Fitted, FittedNearZero) for seed in range(8)]
 
 
-def test_scipy_finds_nothing_lower_from_there(subtests: pytest.Subtests):
+def test_scipy_finds_no_lower_cost_from_the_minimum(subtests: pytest.Subtests):
     for task in TASKS:
         with subtests.test(task=str(task)):
             found = task.minimum()
             bounds = (LEAST, np.append(np.full(WIDTH, np.inf), MOST))
-            begin = np.clip(found.parameters, bounds[0] + 1e-9, bounds[1] - 1e-9)
+            start = np.clip(found.parameters, bounds[0] + 1e-9, bounds[1] - 1e-9)
             scipys = optimize.least_squares(
                 task.residuals,
-                begin,
+                start,
                 task.jacobian,
                 bounds=bounds,
                 loss="soft_l1",
@@ -86,39 +89,40 @@ def test_scipy_finds_nothing_lower_from_there(subtests: pytest.Subtests):
                 x_scale="jac",
                 gtol=None,
             )
-            # SciPy takes steps that gain 1e-8 of the cost; this search stops where damped ones gain 1e-13.
+            # SciPy stops if a step gains less than 1e-8 of the cost; this minimizer, if a damped step gains less than
+            # 1e-13.
             assert found.cost <= scipys.cost * (1 + 1e-6)
 
 
-def test_where_it_ends_no_parameter_can_go_lower(subtests: pytest.Subtests):
+def test_gradient_is_zero_or_points_out_of_bounds_at_the_minimum(subtests: pytest.Subtests):
     for task in TASKS:
         with subtests.test(task=str(task)):
             found = task.minimum()
             residuals, slopes = found.evaluation.residuals, found.evaluation.jacobian()
             gradient = slopes.T @ (residuals / np.sqrt(1 + (residuals / SCALE) ** 2))
-            # A step along a gradient of γ gains γ²/2h, h the curvature: 1e-13 of the cost where the search ends, and
-            # damped steps gain less. Where nothing depends on a parameter any more, rounding is left.
+            # A step along a gradient γ gains γ²/2h, where h is the curvature: 1e-13 of the cost where the minimizer
+            # stops. Damped steps gain less. 1e-15 allows for rounding where the cost does not depend on a parameter.
             size = np.sqrt(1e-7 * found.cost * (slopes**2).sum(axis=0)) + 1e-15
-            on_least, on_most = (
+            at_least, at_most = (
                 found.parameters == LEAST,
                 np.append(np.zeros(WIDTH, bool), found.parameters[-1] == MOST),
             )
-            assert (gradient[~on_least] <= size[~on_least]).all()
-            assert (gradient[~on_most] >= -size[~on_most]).all()
+            assert (gradient[~at_least] <= size[~at_least]).all()
+            assert (gradient[~at_most] >= -size[~at_most]).all()
             assert found.cost == pytest.approx(SCALE**2 * (np.sqrt(1 + (residuals / SCALE) ** 2) - 1).sum(), rel=1e-12)
             assert (found.parameters >= LEAST).all()
             assert found.parameters[-1] <= MOST
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_weights_that_are_not_needed_are_0_and_not_nearly(seed: int):
+def test_unneeded_weights_are_exactly_0(seed: int):
     assert (Fitted(seed).minimum().parameters[:-1] == 0).any()
 
 
-def test_it_ends_at_the_same_point_whatever_the_order_of_rows(subtests: pytest.Subtests):
+def test_minimum_does_not_depend_on_the_order_of_rows(subtests: pytest.Subtests):
     for task in TASKS:
         with subtests.test(task=str(task)):
-            # As on another processor, sums differ in their last digits.
+            # With another order of rows, as on another processor, sums differ in their last digits.
             found = task.minimum().parameters
             order = np.random.default_rng(1).permutation(len(task.logarithms))
             moved = copy(task)
@@ -126,18 +130,18 @@ def test_it_ends_at_the_same_point_whatever_the_order_of_rows(subtests: pytest.S
             assert moved.minimum().parameters == pytest.approx(found, abs=1e-6)
 
 
-def test_the_search_is_short(subtests: pytest.Subtests):
+def test_minimization_needs_at_most_100_evaluations(subtests: pytest.Subtests):
     for task in TASKS:
         with subtests.test(task=str(task)):
-            # SciPy evaluates up to a hundred times as often where weights are on their bounds; without second
-            # derivatives ours needs 1500 evaluations near 0, and stops at costs up to a quarter higher.
-            task.asked = 0
+            # SciPy needs up to a hundred times as many evaluations if weights are on their bounds. Without second
+            # derivatives, this minimizer needs 1500 evaluations near 0 and stops at costs up to 25 % higher.
+            task.evaluations = 0
             task.minimum()
-            assert task.asked <= 100
+            assert task.evaluations <= 100
 
 
-def test_the_last_parameter_stops_at_its_upper_bound():
-    # f = x₀ − 1 and x₁ − 7 with x₁ at most 4: at the minimum x₀ = 1, and the cost is that of 3 scales of 1.
+def test_last_parameter_stops_at_its_upper_bound():
+    # The residuals are x₀ − 1 and x₁ − 7, with x₁ at most 4. At the minimum x₀ = 1, and the second residual is −3.
     def evaluate(x: np.ndarray) -> Evaluation:
         return Evaluation(x - np.array([1.0, 7.0]), lambda: np.eye(2), np.zeros_like)
 
@@ -147,7 +151,7 @@ def test_the_last_parameter_stops_at_its_upper_bound():
     assert found.cost == pytest.approx(math.sqrt(10) - 1, rel=1e-9)
 
 
-def test_a_parameter_on_which_nothing_depends_stays():
+def test_parameter_without_influence_keeps_its_value():
     def evaluate(x: np.ndarray) -> Evaluation:
         return Evaluation(x[:1] - 1, lambda: np.array([[1.0, 0.0]]), lambda _: np.zeros(2))
 

@@ -1,4 +1,4 @@
-"""Fit files: what is written is read back, whole or not at all, and what is no fit is refused with a reason."""
+"""Test saving, loading, upgrading and validating fit files."""
 
 import json
 import os
@@ -50,26 +50,26 @@ def refusal(path: Path) -> str:
 # {{{ round trip
 
 
-def test_a_fit_is_read_back_as_it_was_saved(fit: Fit, path: Path):
+def test_saved_fit_is_loaded_unchanged(fit: Fit, path: Path):
     save_fit(fit, path)
     assert load_fit(path) == fit
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), st.floats(-LARGEST, LARGEST), min_size=1), st.text())
-def test_any_weights_and_any_text_are_read_back_exactly(tmp_path_factory, weights: dict[str, float], text: str):
+def test_any_weights_and_text_are_loaded_exactly(tmp_path_factory, weights: dict[str, float], text: str):
     path = tmp_path_factory.mktemp("fits") / "fit.json"
     fit = Fit(model="linear", device=text, slug="a", counting="paper", weights=weights)
     save_fit(fit, path)
     assert load_fit(path) == fit
 
 
-def test_only_the_required_fields_are_needed(path: Path):
+def test_optional_fields_may_be_missing(path: Path):
     fit = load_fit(written(path, SMALLEST))
     assert fit == Fit(model="linear", device="A", slug="a", counting="paper", weights={"launches": 1.0})
 
 
-def test_the_schema_version_comes_first(fit: Fit, path: Path):
+def test_schema_version_comes_first(fit: Fit, path: Path):
     save_fit(fit, path)
     assert next(iter(json.loads(path.read_text("utf-8")).items())) == ("schema", 2)
 
@@ -95,12 +95,12 @@ def test_one_changed_weight_changes_one_line(fit: Fit, path: Path):
 # {{{ refused files
 
 
-def test_a_missing_file_is_refused(path: Path):
+def test_missing_file_is_refused(path: Path):
     assert "No such file" in refusal(path)
     assert "loopyperf calibrate" in refusal(path)
 
 
-def test_a_folder_is_refused(tmp_path: Path):
+def test_folder_is_refused(tmp_path: Path):
     assert "directory" in refusal(tmp_path)
 
 
@@ -121,13 +121,15 @@ OVERLAP = {**SMALLEST, "model": "overlap", "sharpness": 2.0}
         ("pipelines", {"L1: global": 1.0, "DRAM": -0.5}, "'DRAM' -0.5"),
     ],
 )
-def test_negative_weights_of_what_overlaps_are_refused(path: Path, basis: str, weights: dict[str, float], named: str):
+def test_negative_weights_of_overlapping_costs_are_refused(
+    path: Path, basis: str, weights: dict[str, float], named: str
+):
     words = refusal(written(path, {**OVERLAP, "basis": basis, "weights": weights}))
     assert f"must be >= 0 in the overlap model, got {named}; " in words
     assert "linear" in words
 
 
-def test_negative_weights_of_what_only_adds_up_are_read(path: Path):
+def test_negative_weights_of_purely_additive_costs_are_accepted(path: Path):
     alone = {"launches": -1e-6, "f32 add": 1e-12}
     assert load_fit(written(path, {**OVERLAP, "weights": alone})).weights == alone
     linear = {"launches": 1e-6, "f32 add": -1e-12}
@@ -135,12 +137,12 @@ def test_negative_weights_of_what_only_adds_up_are_read(path: Path):
 
 
 @pytest.mark.parametrize("sharpness", [0.5, -1.0])
-def test_a_sharpness_that_is_none_is_refused(path: Path, sharpness: float):
+def test_sharpness_below_1_is_refused(path: Path, sharpness: float):
     assert f"must be a number >= 1, got {sharpness:g}; " in refusal(written(path, {**OVERLAP, "sharpness": sharpness}))
 
 
 @pytest.mark.parametrize("contents", [b"", b"weights", b'{"schema": 1,}', b'{"schema": "\xff"}', b"[" * 10**5])
-def test_what_is_no_json_is_refused_as_corrupt(path: Path, contents: bytes):
+def test_invalid_json_is_refused_as_corrupt(path: Path, contents: bytes):
     assert "is corrupt" in refusal(written(path, contents))
 
 
@@ -156,12 +158,12 @@ def test_what_is_no_json_is_refused_as_corrupt(path: Path, contents: bytes):
         (b'{"schema": 0}', "schema 0"),
     ],
 )
-def test_what_has_no_known_schema_is_refused_saying_what_it_has(path: Path, contents: bytes, received: str):
+def test_unknown_schema_is_refused_with_the_received_value(path: Path, contents: bytes, received: str):
     assert f'must be a JSON object with "schema": 2, got {received};' in refusal(written(path, contents))
 
 
 @pytest.mark.parametrize("field", ["model", "device", "slug", "counting", "weights"])
-def test_a_file_without_a_required_field_is_refused_naming_it(path: Path, field: str):
+def test_missing_required_field_is_refused_by_name(path: Path, field: str):
     contents = {name: value for name, value in SMALLEST.items() if name != field}
     assert f"missing required field `{field}`" in refusal(written(path, contents))
 
@@ -179,20 +181,20 @@ def test_a_file_without_a_required_field_is_refused_naming_it(path: Path, field:
         ("wieghts", {}, "unknown field `wieghts`"),
     ],
 )
-def test_a_field_of_the_wrong_shape_is_refused_naming_it(path: Path, field: str, value: object, complaint: str):
+def test_field_of_the_wrong_type_is_refused_by_name(path: Path, field: str, value: object, complaint: str):
     message = refusal(written(path, {**SMALLEST, field: value}))
     assert complaint in message
     assert field in message
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
-def test_a_weight_that_is_not_finite_is_refused(path: Path, number: str):
+def test_non_finite_weight_is_refused(path: Path, number: str):
     contents = json.dumps(SMALLEST).replace("1.0", number).encode()
     assert number in contents.decode()
     assert "is corrupt" in refusal(written(path, contents))
 
 
-def test_a_file_from_the_future_is_refused_with_the_loopyperf_that_wrote_it(path: Path):
+def test_newer_schema_is_refused_with_the_version_that_wrote_it(path: Path):
     message = refusal(written(path, {"schema": 7, "versions": {"loopyperf": "3.2.1"}, "weights": "of another shape"}))
     assert "has schema 7" in message
     assert "reads schemas up to 2" in message
@@ -200,7 +202,7 @@ def test_a_file_from_the_future_is_refused_with_the_loopyperf_that_wrote_it(path
 
 
 @pytest.mark.parametrize("versions", [{}, {"versions": 3}, {"versions": {"loopyperf": 4}}])
-def test_a_file_from_the_future_that_names_no_loopyperf_asks_for_the_newest(path: Path, versions: dict[str, Any]):
+def test_newer_schema_without_a_version_asks_for_an_upgrade(path: Path, versions: dict[str, Any]):
     assert refusal(written(path, {"schema": 3, **versions})).endswith("pip install --upgrade loopyperf")
 
 
@@ -210,7 +212,7 @@ def test_a_file_from_the_future_that_names_no_loopyperf_asks_for_the_newest(path
 # {{{ upgrades
 
 
-def test_an_older_file_goes_through_each_upgrade_in_turn(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_older_file_is_upgraded_one_schema_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch):
     def upgrade_1_to_2(document: fits.Document) -> fits.Document:
         return {**document, "device": f"{document['device']}, second"}
 
@@ -224,7 +226,7 @@ def test_an_older_file_goes_through_each_upgrade_in_turn(path: Path, monkeypatch
     assert load_fit(written(path, {**SMALLEST, "schema": 3})).device == "A"
 
 
-def test_the_errors_of_schema_1_stand_by_candidate(path: Path):
+def test_errors_of_schema_1_are_read_by_candidate(path: Path):
     errors = {"kernel_class": "copy", "observations": 2, "predictable": 1, "plain": 0.1, "non_negative": 0.2}
     table = {"classes": [errors], "compared": ["copy"], "plain": 0.3, "non_negative": 0.4}
     fit = load_fit(written(path, {**SMALLEST, "schema": 1, "cross_validation": table}))
@@ -234,7 +236,7 @@ def test_the_errors_of_schema_1_stand_by_candidate(path: Path):
 
 
 @pytest.mark.parametrize("table", [{}, {"classes": 3, "plain": 1, "non_negative": 1}, {"classes": [1]}])
-def test_a_table_of_schema_1_that_is_none_is_refused(path: Path, table: dict[str, Any]):
+def test_invalid_table_of_schema_1_is_refused(path: Path, table: dict[str, Any]):
     assert "schema 1" in refusal(written(path, {**SMALLEST, "schema": 1, "cross_validation": table}))
 
 
@@ -250,36 +252,36 @@ def test_every_older_schema_has_its_upgrade():
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("field", ["weights", "residuals"])
-def test_a_number_that_is_not_finite_is_not_saved(fit: Fit, path: Path, field: str, number: float):
+def test_non_finite_number_is_not_saved(fit: Fit, path: Path, field: str, number: float):
     save_fit(fit, path)
     before = path.read_bytes()
-    spoilt = {
+    non_finite = {
         "weights": {**fit.weights, "f32 add": number},
         "residuals": (msgspec.structs.replace(fit.residuals[0], residual=number),),
     }
     with pytest.raises(FitFileError, match="not finite"):
-        save_fit(msgspec.structs.replace(fit, **{field: spoilt[field]}), path)
+        save_fit(msgspec.structs.replace(fit, **{field: non_finite[field]}), path)
     assert path.read_bytes() == before
 
 
-def test_the_old_file_stands_until_the_new_one_is_whole(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_saving_replaces_the_file_atomically(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
     save_fit(fit, path)
     newer = msgspec.structs.replace(fit, source="newer")
     seen: list[tuple[Fit, Fit]] = []
     replace = os.replace
 
-    def watched(new: str, target: str) -> None:
+    def recording_replace(new: str, target: str) -> None:
         seen.append((load_fit(target), load_fit(new)))
         replace(new, target)
 
-    monkeypatch.setattr(os, "replace", watched)
+    monkeypatch.setattr(os, "replace", recording_replace)
     save_fit(newer, path)
     assert seen == [(fit, newer)]
     assert load_fit(path) == newer
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_no_debris(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_failed_save_keeps_the_old_file_and_no_temporary_files(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
     save_fit(fit, path)
 
     def refused(new: str, target: str) -> None:
@@ -292,7 +294,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_no_debris(fit: Fit, path: Pat
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_link_to_a_file_stays_one(fit: Fit, path: Path, tmp_path: Path):
+def test_saving_through_a_symbolic_link_keeps_the_link(fit: Fit, path: Path, tmp_path: Path):
     link = tmp_path / "link.json"
     link.symlink_to(path)
     save_fit(fit, link)
@@ -301,10 +303,10 @@ def test_a_link_to_a_file_stays_one(fit: Fit, path: Path, tmp_path: Path):
     assert load_fit(path) == fit
 
 
-def test_what_is_no_file_is_written_to_and_stays_what_it_is(fit: Fit, path: Path, tmp_path: Path):
+def test_saving_to_a_pipe_keeps_the_pipe(fit: Fit, path: Path, tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    # Somebody has to read for a pipe to be written to; who does both does not wait.
+    # A write to a pipe blocks until a reader opens it. Opening it for both does not block.
     reader = os.open(pipe, os.O_RDWR)
     save_fit(fit, pipe)
     assert pipe.is_fifo()
@@ -313,7 +315,7 @@ def test_what_is_no_file_is_written_to_and_stays_what_it_is(fit: Fit, path: Path
     os.close(reader)
 
 
-def test_a_path_below_a_file_cannot_be_written(fit: Fit, path: Path):
+def test_path_below_a_file_is_refused(fit: Fit, path: Path):
     save_fit(fit, path)
     with pytest.raises(FitFileError, match="cannot write"):
         save_fit(fit, path / "linear.json")
@@ -322,7 +324,7 @@ def test_a_path_below_a_file_cannot_be_written(fit: Fit, path: Path):
 # }}}
 
 
-# {{{ a file of anybody's
+# {{{ files from untrusted sources
 
 
 TOGETHER: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
@@ -340,11 +342,11 @@ TOGETHER: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a strange class": (lambda it: it["cross_validation"]["compared"].append("x"), "must be among the classes, got x"),
     "a range that is none": (lambda it: it["ranges"].update(launches=[2.0, 1.0]), "range of 'launches' must"),
 }
-"""changes, each of which leaves parts that do not belong together, and the place that the refusal names"""
+"""changes that make a file inconsistent, and a pattern of the location in the error message"""
 
 
 @pytest.mark.parametrize("what", TOGETHER)
-def test_parts_that_do_not_belong_together_are_refused_with_their_place(what: str, fit: Fit, path: Path):
+def test_inconsistent_parts_are_refused_with_their_location(what: str, fit: Fit, path: Path):
     save_fit(fit, path)
     document = json.loads(path.read_bytes())
     change, place = TOGETHER[what]
@@ -365,12 +367,12 @@ STRICT = {
 
 
 @pytest.mark.parametrize("what", STRICT)
-def test_what_is_no_json_that_all_readers_agree_on_is_refused(what: str, path: Path):
+def test_non_portable_json_is_refused(what: str, path: Path):
     content, word = STRICT[what]
     assert word in refusal(written(path, content))
 
 
-def test_what_is_no_file_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_folders_and_oversized_files_are_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert "Is a directory" in refusal(tmp_path)
     monkeypatch.setattr(documents, "MOST", 1000)
     assert "it has more than 1,000 bytes" in refusal(Path("/dev/zero"))

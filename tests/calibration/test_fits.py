@@ -1,4 +1,4 @@
-"""What a fit records of its calibration."""
+"""Test the contents of a fit: solution, provenance, ranges, errors and residuals."""
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from loopyperf.calibration.validation import CANDIDATES
 PLAIN_FIT = next(each for each in CANDIDATES if each.name == PLAIN)
 
 
-def test_a_fit_records_the_solution(fit: Fit, observations):
+def test_fit_records_the_solution(fit: Fit, observations):
     solution = solve(pose_problem(observations))
     assert fit.weights == solution.weights
     assert fit.undetermined == solution.undetermined
@@ -23,12 +23,12 @@ def test_a_fit_records_the_solution(fit: Fit, observations):
     assert fit.options == {"non_negative": True, "ridge": 0.01, "tolerance": 0.01}
 
 
-def test_a_fit_keeps_its_provenance(fit: Fit, provenance):
+def test_fit_contains_its_provenance(fit: Fit, provenance):
     for field in provenance.__struct_fields__:
         assert getattr(fit, field) == getattr(provenance, field)
 
 
-def test_ranges_leave_out_kernels_that_have_none_of_a_property(fit: Fit):
+def test_ranges_exclude_kernels_without_the_property(fit: Fit):
     assert fit.ranges == {
         "barriers": (10**6, 10**6),
         "f32 add": (10**5, 10**7),
@@ -37,11 +37,11 @@ def test_ranges_leave_out_kernels_that_have_none_of_a_property(fit: Fit):
     }
 
 
-def test_weights_are_printed_with_what_they_may_be_off_by(fit: Fit):
+def test_weights_are_printed_with_their_errors(fit: Fit):
     assert "error:" not in str(fit)
     names = tuple(fit.weights)
     first, *others = (fit.weights[name] for name in names)
-    # Of these scores the quantile is 1, so that a weight may be off by the root of its variance.
+    # The quantile of these scores is 1, so the error of a weight is the square root of its variance.
     spread = np.diag([(0.25 * first) ** 2, *((3 * weight) ** 2 for weight in others), 0.0])
     known = Uncertainty((1.0,) * 9, names, tuple(map(tuple, spread.tolist())))
     rows = {row[0]: row for row in msgspec.structs.replace(fit, uncertainty=known).report_text().tables[0].rows}
@@ -49,7 +49,7 @@ def test_weights_are_printed_with_what_they_may_be_off_by(fit: Fit):
     assert all("100 % or more" in rows[name] for name in names[1:])
 
 
-def test_each_observation_keeps_its_residual(fit: Fit, observations):
+def test_each_observation_has_its_residual(fit: Fit, observations):
     assert [(row.kernel_class, row.label, row.sizes, row.seconds) for row in fit.residuals] == [
         (row.kernel_class, row.label, row.sizes, row.seconds) for row in observations
     ]
@@ -58,8 +58,8 @@ def test_each_observation_keeps_its_residual(fit: Fit, observations):
         assert recorded.residual == pytest.approx(1 - predicted / row.seconds, abs=1e-12)  # rounding only
 
 
-def test_the_residual_summary_is_of_magnitudes(provenance):
-    # One unit in 1 s and in 3 s: the plain fit has α = 1.2 and residuals −0.2 and 0.6.
+def test_residual_summary_uses_absolute_values(provenance):
+    # One launch takes 1 s or 3 s: the plain fit has α = 1.2 and residuals −0.2 and 0.6.
     problem = pose_problem(Observation("class", "label", {}, {"launches": 1}, seconds) for seconds in (1.0, 3.0))
     summary = make_fit(provenance, problem, PLAIN_FIT, PLAIN_FIT.solve(problem)).residual_summary
     assert summary is not None
@@ -68,7 +68,7 @@ def test_the_residual_summary_is_of_magnitudes(provenance):
     assert summary.worst == pytest.approx(0.6, rel=1e-9)
 
 
-def test_a_fit_of_numpy_numbers_can_be_saved(provenance, tmp_path):
+def test_fit_of_numpy_scalars_can_be_saved(provenance, tmp_path):
     row = Observation("class", "label", {"n": np.int64(4)}, {"launches": np.int64(1)}, np.float64(2.0))
     problem = pose_problem([row])
     save_fit(make_fit(provenance, problem, PLAIN_FIT, PLAIN_FIT.solve(problem)), tmp_path / "fit.json")

@@ -1,4 +1,4 @@
-"""No kernel class is on both sides of a split."""
+"""Test the splits of kernel classes for cross-validation."""
 
 import pytest
 from hypothesis import given
@@ -13,29 +13,29 @@ classes = st.lists(st.sampled_from([f"class {number}" for number in range(25)]),
 
 
 @given(names=classes, most=st.integers(min_value=2, max_value=12))
-def test_no_class_is_on_both_sides_of_a_split(names: list[str], most: int):
-    for known, asked in splits(names, most):
-        assert {names[place] for place in known} & {names[place] for place in asked} == set()
+def test_no_class_is_trained_and_held_out_in_one_split(names: list[str], most: int):
+    for known, held_out in splits(names, most):
+        assert {names[place] for place in known} & {names[place] for place in held_out} == set()
         assert known
-        assert asked
+        assert held_out
 
 
 @given(names=classes, most=st.integers(min_value=2, max_value=12))
-def test_every_row_is_asked_about_once_and_learned_from_in_all_other_splits(names: list[str], most: int):
+def test_every_row_is_held_out_once_and_used_in_all_other_splits(names: list[str], most: int):
     found = splits(names, most)
-    assert sorted(place for _, asked in found for place in asked) == list(range(len(names)))
-    for known, asked in found:
-        assert sorted([*known, *asked]) == list(range(len(names)))
+    assert sorted(place for _, held_out in found for place in held_out) == list(range(len(names)))
+    for known, held_out in found:
+        assert sorted([*known, *held_out]) == list(range(len(names)))
 
 
 @given(names=classes)
-def test_few_classes_are_left_out_one_by_one(names: list[str]):
+def test_few_classes_are_held_out_one_by_one(names: list[str]):
     number = len(set(names))
     assert len(folds(names)) == min(number, MOST_FOLDS)
     if number <= MOST_FOLDS:
         assert all(len(fold) == 1 for fold in folds(names))
 
 
-def test_one_class_cannot_be_left_out():
+def test_single_class_is_refused():
     with pytest.raises(CalibrationError, match=r"needs at least two, got \['only'\]"):
         splits(["only", "only"])

@@ -1,4 +1,4 @@
-"""What the bundled measurement kernels exercise: every property of the paper, on small devices and large."""
+"""Test that the bundled measurement kernels cover every property of the paper, on small and large devices."""
 
 from functools import cache
 
@@ -26,23 +26,23 @@ def runs(device: str) -> tuple[CountedRun, ...]:
 
 
 @pytest.mark.parametrize("device", EVERY_DEVICE)
-def test_every_property_of_the_paper_is_exercised_by_at_least_three_kernels(device: str):
+def test_every_property_of_the_paper_is_in_at_least_three_kernels(device: str):
     rows = {row.name: row for row in tabulate(runs(device), PAPER_PROPERTIES)}
     assert {name: rows[name].configurations for name in PAPER_PROPERTIES if rows[name].configurations < FEWEST} == {}
 
 
 @pytest.mark.parametrize("device", EVERY_DEVICE)
 def test_every_property_of_the_paper_is_in_kernels_of_more_than_one_class(device: str):
-    # but local memory wider than 32 bits, which one class has
+    # except accesses of local memory wider than 32 bits, which only one class has
     wide = {f"local {direction} {bits}-bit" for direction in ("load", "store") for bits in BITS[1:]}
     rows = {row.name: row for row in tabulate(runs(device), PAPER_PROPERTIES)}
     assert {name for name in PAPER_PROPERTIES if len(rows[name].classes) < 2} == wide
 
 
 @pytest.mark.slow
-def test_no_count_is_made_up_of_others_whatever_the_run_times():
-    # Dividing rows by anything leaves a combination of columns a combination: here by the largest count of each row,
-    # so that no kernel is lost among larger ones.
+def test_counts_are_linearly_independent_for_any_run_times():
+    # Dividing rows by any numbers preserves linear dependencies of columns. Each row is divided by its largest count,
+    # so that kernels with large counts do not dominate.
     counted = runs("an NVIDIA GPU")
     names = sorted({name for run in counted for name in run.properties})
     counts = np.array([[float(run.properties.get(name, 0)) for name in names] for run in counted])
@@ -50,12 +50,12 @@ def test_no_count_is_made_up_of_others_whatever_the_run_times():
     assert {name for name, part in zip(names, own, strict=True) if part < 1e-6} == set()
 
 
-def test_counts_range_over_a_factor_of_a_hundred_but_for_launches():
+def test_counts_except_launches_vary_by_a_factor_of_100():
     rows = tabulate(runs("PoCL"), PAPER_PROPERTIES)
     assert {row.name for row in rows if row.most < 100 * row.least} == {"launches"}
 
 
-def test_kernels_that_the_model_cannot_explain_are_left_out(tmp_path):
+def test_kernels_beyond_the_model_are_excluded(tmp_path):
     folder = write_kernel_files(tmp_path, "vectors")
     assert {row.name for row in kernel_coverage(SMALL, folder) if row.configurations} == {
         "f32 add",
@@ -69,17 +69,17 @@ def test_kernels_that_the_model_cannot_explain_are_left_out(tmp_path):
     (file,) = folder.glob("*.py")
     file.write_text(file.read_text().replace("steps=3,", 'steps=3, beyond="caches" if "a[i]" in statement else "",'))
     row = next(row for row in kernel_coverage(SMALL, folder) if row.name == "global store 32-bit stride 1")
-    # of the five, "fill" alone loads nothing
+    # "fill" is the only one of the five kernels without loads
     assert row == Coverage(row.name, ("vectors",), configurations=1, least=2**14, most=2**16)
 
 
-def test_ranges_end_at_the_memory(tmp_path):
+def test_ranges_are_limited_by_device_memory(tmp_path):
     folder = write_kernel_files(tmp_path, "vectors")
-    # sums and products take four vectors of 2^14 to 2^16 elements of 4 bytes
+    # sums and products use four vectors of 2^14 to 2^16 elements of 4 bytes
     rows = kernel_coverage(DeviceLimits(256, 2**15, 4 * 4 * 2**15), folder)
     assert [(row.least, row.most) for row in rows if row.name == "f32 add"] == [(2 * 2**14, 2 * 2**15)]
 
 
-def test_a_folder_that_is_none_is_refused(tmp_path):
+def test_missing_folder_is_refused(tmp_path):
     with pytest.raises(LoopyperfError, match="is not a folder"):
         kernel_coverage(SMALL, tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Which fit is meant: an explicit path, else a person's own, else a bundled one."""
+"""Test the lookup of fits: first an explicit path, then the user's fits, then the bundled ones."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from loopyperf.models.model_interface import FittedModel
 
 @pytest.fixture(autouse=True)
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for a person's own data."""
+    """An empty folder for user data."""
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "data"))
     return tmp_path / "data"
 
@@ -32,72 +32,72 @@ def fit_from(source: str, model: str = "linear", **fields: Any) -> Fit:
     return Fit(model=model, device="D", slug="d", counting="paper", source=source, weights={"launches": 1.0}, **fields)
 
 
-def test_a_bundled_fit_is_found_by_its_device():
+def test_bundled_fit_is_found_by_its_device():
     assert find_fit("amd-r9-fury") == load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
 
 
-def test_ones_own_fit_beats_the_bundled_one():
+def test_user_fit_takes_precedence_over_the_bundled_one():
     save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
     assert find_fit("amd-r9-fury").source == "own"
 
 
-def test_an_explicit_path_beats_ones_own_fit(tmp_path: Path):
+def test_explicit_path_takes_precedence_over_a_user_fit(tmp_path: Path):
     save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
     save_fit(fit_from("explicit"), tmp_path / "mine.json")
     assert find_fit("amd-r9-fury", path=tmp_path / "mine.json").source == "explicit"
 
 
-def test_an_explicit_path_that_is_not_there_is_refused_although_another_fit_is_known(tmp_path: Path):
+def test_missing_explicit_path_is_refused_even_if_another_fit_exists(tmp_path: Path):
     with pytest.raises(FitFileError, match=r"mine\.json"):
         find_fit("amd-r9-fury", path=tmp_path / "mine.json")
 
 
-def test_ones_own_fit_that_is_corrupt_is_refused_and_not_passed_over():
-    own = user_fits() / "amd-r9-fury" / "linear.json"
-    own.parent.mkdir(parents=True)
-    own.write_text("{")
+def test_corrupt_user_fit_is_refused_instead_of_skipped():
+    user_fit = user_fits() / "amd-r9-fury" / "linear.json"
+    user_fit.parent.mkdir(parents=True)
+    user_fit.write_text("{")
     with pytest.raises(FitFileError, match="corrupt"):
         find_fit("amd-r9-fury")
 
 
-def test_an_explicit_path_with_another_models_fit_is_refused(tmp_path: Path):
+def test_explicit_path_with_a_fit_of_another_model_is_refused(tmp_path: Path):
     save_fit(fit_from("", model="overlap"), tmp_path / "mine.json")
     with pytest.raises(FitFileError, match=r"mine\.json holds a fit of model 'overlap', but 'linear' was requested"):
         find_fit("d", "linear", path=tmp_path / "mine.json")
 
 
-def better(name: str) -> CrossValidation:
+def cross_validation_preferring(name: str) -> CrossValidation:
     return CrossValidation((), (), {"linear, plain": 0.5, "linear, non-negative": 0.3, name: 0.1})
 
 
 @pytest.mark.parametrize("name", ["linear, non-negative", "overlap of counts"])
-def test_without_a_model_it_is_the_fit_that_generalises_best(name: str):
+def test_default_is_the_fit_that_generalizes_best(name: str):
     for model, candidate in (("linear", "linear, non-negative"), ("overlap", "overlap of counts")):
-        fit = fit_from(model, model=model, candidate=candidate, cross_validation=better(name))
+        fit = fit_from(model, model=model, candidate=candidate, cross_validation=cross_validation_preferring(name))
         save_fit(fit, user_fits() / "d" / f"{model}.json")
     assert find_fit("d").candidate == name
     assert find_fit("d", "overlap").model == "overlap"
 
 
-def test_without_a_model_and_a_cross_validation_it_is_the_linear_fit():
+def test_default_without_cross_validation_is_the_linear_fit():
     for model in ("overlap", "linear"):
         save_fit(fit_from(model, model=model), user_fits() / "d" / f"{model}.json")
     assert find_fit("d").model == "linear"
 
 
-def test_without_a_model_the_only_fit_is_taken():
+def test_default_is_the_only_fit():
     save_fit(fit_from("own", model="overlap"), user_fits() / "d" / "overlap.json")
     assert find_fit("d").model == "overlap"
 
 
-def test_a_device_may_be_given_by_its_name():
+def test_device_may_be_given_by_its_name():
     save_fit(fit_from("own"), user_fits() / "nvidia-titan-v" / "linear.json")
     assert find_fit("NVIDIA TITAN V").source == "own"
 
 
 @pytest.mark.parametrize("saved", ["nvidia-gtx-1060", "geforce-gtx-1060-6gb"])
 @pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060 6GB", "GTX 1060", "NVIDIA GTX 1060"])
-def test_a_device_has_the_name_of_its_driver_and_that_of_its_description(saved: str, asked: str):
+def test_fit_is_found_by_the_drivers_and_the_catalogs_device_name(saved: str, asked: str):
     save_fit(fit_from("own"), user_fits() / saved / "linear.json")
     assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
     with pytest.raises(FitFileError, match=r"no fit of model 'overlap' for .*, only of linear"):
@@ -106,19 +106,19 @@ def test_a_device_has_the_name_of_its_driver_and_that_of_its_description(saved: 
 
 @pytest.mark.parametrize("saved", ["amd-r9-fury", "fiji"])
 @pytest.mark.parametrize("asked", ["amd-r9-fury", "Fiji", "Radeon R9 Fury"])
-def test_ones_own_fit_beats_the_bundled_one_by_whatever_name_of_the_device(saved: str, asked: str):
+def test_user_fit_takes_precedence_by_any_name_of_the_device(saved: str, asked: str):
     save_fit(fit_from("own"), user_fits() / saved / "linear.json")
     assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
 
 
 @pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060"])
-def test_what_lies_beside_fits_is_none_by_whatever_name_of_the_device(asked: str):
+def test_other_files_beside_a_fit_are_ignored_by_any_device_name(asked: str):
     save_fit(fit_from("own"), user_fits() / "nvidia-gtx-1060" / "overlap.json")
     (user_fits() / "nvidia-gtx-1060" / "notes.json").write_text("[]")
     assert find_fit(asked).source == "own"
 
 
-def test_a_fit_of_another_device_that_cannot_be_read_is_no_error():
+def test_unreadable_fit_of_another_device_is_ignored():
     broken = user_fits() / "some-device" / "linear.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
@@ -128,7 +128,7 @@ def test_a_fit_of_another_device_that_cannot_be_read_is_no_error():
         find_fit("some-device")
 
 
-def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
+def test_unknown_device_is_refused_listing_the_nearest_names_first():
     for slug in ("amd-r9-furry", "nvidia-titan-v"):
         save_fit(fit_from("own"), user_fits() / slug / "linear.json")
     with pytest.raises(UnknownDeviceError) as refused:
@@ -140,25 +140,25 @@ def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
     assert "loopyperf calibrate" in message
 
 
-def test_a_model_without_a_fit_is_refused_listing_those_with_one():
+def test_model_without_a_fit_is_refused_listing_those_with_one():
     save_fit(fit_from("own", model="overlap"), user_fits() / "amd-r9-fury" / "overlap.json")
     with pytest.raises(FitFileError, match=r"model 'learned' for 'amd-r9-fury', only of linear, overlap;"):
         find_fit("amd-r9-fury", "learned")
 
 
-def test_known_fits_say_where_they_come_from_ones_own_first(data: Path):
-    own = data / "fits" / "amd-r9-fury" / "linear.json"
-    save_fit(fit_from("own"), own)
+def test_known_fits_have_their_origin_with_user_fits_first(data: Path):
+    user_fit = data / "fits" / "amd-r9-fury" / "linear.json"
+    save_fit(fit_from("own"), user_fit)
     bundled = bundled_fits() / "amd-r9-fury" / "linear.json"
     of_device = [known for known in known_fits() if known.slug == "amd-r9-fury"]
     assert [(known.model, known.path, known.origin) for known in of_device] == [
-        ("linear", own, "user"),
+        ("linear", user_fit, "user"),
         ("linear", bundled, "bundled"),
     ]
 
 
 @pytest.mark.parametrize("unset", [True, False])
-def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
+def test_without_the_variable_user_fits_are_in_the_user_data_folder(
     unset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
@@ -169,17 +169,17 @@ def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
     assert user_fits() == tmp_path / "share" / "loopyperf" / "fits"
 
 
-def test_a_file_is_no_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_variable_must_not_name_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
-    for ask in (user_fits, known_fits, lambda: find_fit("amd-r9-fury")):
+    for lookup in (user_fits, known_fits, lambda: find_fit("amd-r9-fury")):
         with pytest.raises(
             LoopyperfError, match=rf"^LOOPYPERF_DATA is set to {tmp_path / 'file'}, which is not a folder; set"
         ):
-            ask()
+            lookup()
 
 
-def test_a_fit_is_found_by_the_full_name_of_its_device():
+def test_fit_is_found_by_the_full_name_of_its_device():
     assert find_fit("AMD Radeon R9 Fury").slug == "amd-r9-fury"
 
 
@@ -192,14 +192,14 @@ def calibrated(backend: str, model: str = "linear", **fields: Any) -> Fit:
     return fit
 
 
-def test_the_first_backend_has_the_plain_name_and_another_one_its_own():
+def test_first_backend_has_the_plain_file_name():
     for backend in ("cuda", "opencl", "cuda", "opencl"):
         calibrated(backend)
     files = {path.name: load_fit(path).backend for path in (user_fits() / "d").iterdir()}
     assert files == {"linear.json": "cuda", "linear.opencl.json": "opencl"}
 
 
-def test_a_fit_is_found_by_the_backend_it_was_measured_through():
+def test_fit_is_found_by_its_backend():
     for backend in ("cuda", "opencl"):
         calibrated(backend)
         calibrated(backend, "overlap")
@@ -210,7 +210,7 @@ def test_a_fit_is_found_by_the_backend_it_was_measured_through():
 
 
 @pytest.mark.parametrize("backends", [("cuda", "opencl"), ("opencl", "cuda")])
-def test_of_several_backends_opencl_is_meant_whichever_came_first(backends: tuple[str, ...]):
+def test_opencl_is_the_default_backend_in_any_order(backends: tuple[str, ...]):
     for backend in backends:
         calibrated(backend)
     found = find_fit("d")
@@ -218,28 +218,32 @@ def test_of_several_backends_opencl_is_meant_whichever_came_first(backends: tupl
     assert other_backends(found) == ("cuda",)
 
 
-def test_the_model_is_chosen_within_one_backend():
-    # By each calibration's own account: that of the other backend says nothing of these weights.
+def test_default_model_is_chosen_within_one_backend():
+    # Each calibration's own cross-validation decides. That of the other backend does not apply to these weights.
     for model, candidate in (("linear", "linear, non-negative"), ("overlap", "overlap of counts")):
-        calibrated("opencl", model, candidate=candidate, cross_validation=better("linear, non-negative"))
-        calibrated("cuda", model, candidate=candidate, cross_validation=better("overlap of counts"))
+        calibrated(
+            "opencl", model, candidate=candidate, cross_validation=cross_validation_preferring("linear, non-negative")
+        )
+        calibrated(
+            "cuda", model, candidate=candidate, cross_validation=cross_validation_preferring("overlap of counts")
+        )
     assert find_fit("d").model == "linear"
     assert find_fit("d", backend="cuda").model == "overlap"
 
 
-def test_without_opencl_the_only_backend_is_meant_and_there_is_no_other():
+def test_only_backend_is_the_default_without_opencl():
     calibrated("cuda")
     assert find_fit("d").backend == "cuda"
     assert other_backends(find_fit("d")) == ()
 
 
-def test_a_backend_without_a_fit_is_refused_naming_those_with_one():
+def test_backend_without_a_fit_is_refused_listing_those_with_one():
     calibrated("opencl")
     with pytest.raises(FitFileError, match=r"for 'd' .* backend 'cuda', only through 'opencl'; .* --backend cuda`"):
         find_fit("d", backend="cuda")
 
 
-def test_a_bundled_fit_of_the_backend_is_found_behind_ones_own_of_another(tmp_path: Path, monkeypatch):
+def test_bundled_fit_is_found_despite_a_user_fit_of_another_backend(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("loopyperf.calibration.fit_library.bundled_fits", lambda: tmp_path / "bundled")
     save_fit(fit_from("bundled", backend="cuda"), tmp_path / "bundled" / "d" / "linear.json")
     calibrated("opencl")
@@ -247,7 +251,7 @@ def test_a_bundled_fit_of_the_backend_is_found_behind_ones_own_of_another(tmp_pa
     assert find_fit("d").source == "through opencl"
 
 
-def test_a_file_that_cannot_be_read_is_calibrated_over():
+def test_unreadable_file_is_overwritten_by_a_calibration():
     plain = user_fits() / "d" / "linear.json"
     plain.parent.mkdir(parents=True)
     plain.write_text("{")
@@ -258,5 +262,5 @@ def test_a_file_that_cannot_be_read_is_calibrated_over():
 # }}}
 
 
-def test_fits_are_looked_for_of_all_models_that_are_fitted():
+def test_fits_of_all_fitted_models_are_searched():
     assert set(FITTED_MODELS) == {name for name, model in MODELS.items() if isinstance(model, FittedModel)}

@@ -1,4 +1,4 @@
-"""Weights and sharpness that measurements were made with come out again."""
+"""Test overlap fits: they recover weights and sharpness of synthetic measurements and respect the prior."""
 
 import warnings
 
@@ -54,17 +54,17 @@ def measured(
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 2.0, 6.0])
-def test_counts(sharpness: float):
+def test_weights_and_sharpness_of_counts_are_recovered(sharpness: float):
     found = solve_overlap(pose_problem(measured(COUNTS, WEIGHTS, sharpness, "counts")))
     assert list(found.weights) == list(COUNTS)
-    # The ridge draws by a ten-thousandth.
+    # The ridge shrinks weights by about 1e-4.
     assert list(found.weights.values()) == pytest.approx(WEIGHTS, rel=0.02)
     assert found.sharpness == pytest.approx(sharpness, rel=0.05)
     assert max(map(abs, found.residuals)) < 0.01
 
 
-def test_pipelines_near_what_is_described():
-    # What is drawn to the description comes out nearer to it, by less the more is measured.
+def test_weights_of_pipelines_near_the_prior_are_recovered():
+    # Regularization moves the weights toward the prior; more measurements reduce this bias.
     weights = np.array([0.8, 1.1, 0.9, 1.0, 8e-6])
     found = solve_overlap(pose_problem(measured(PIPELINES, weights, 2.2, "pipelines", number=400), "pipelines"))
     assert list(found.weights.values()) == pytest.approx(weights, rel=0.04)
@@ -76,35 +76,35 @@ def off_after(number: int, weights: np.ndarray, sharpness: float, prior: Solutio
     """Return the median error, on 200 other kernels, of eight fits to *number* kernels with 20 % noise."""
     rows = measured(PIPELINES, weights, sharpness, "pipelines", number=200 + 8 * number, noise=0.2)
     true = overlapped(*costs(rows[:200], weights), sharpness).seconds
-    asked = [row.pipelines for row in rows[:200]]
-    told = [rows[200 + number * turn : 200 + number * (turn + 1)] for turn in range(8)]
-    fits = [solve_overlap(pose_problem(each, "pipelines"), prior) for each in told]
-    return float(np.median([np.abs(np.log(each.seconds(asked) / true)) for each in fits]))
+    pipelines_of_rows = [row.pipelines for row in rows[:200]]
+    training_sets = [rows[200 + number * turn : 200 + number * (turn + 1)] for turn in range(8)]
+    fits = [solve_overlap(pose_problem(each, "pipelines"), prior) for each in training_sets]
+    return float(np.median([np.abs(np.log(each.seconds(pipelines_of_rows) / true)) for each in fits]))
 
 
 def costs(rows: list[Observation], weights: np.ndarray) -> tuple[np.ndarray, list[str | None]]:
-    """Return what each pipeline costs each of *rows*, and their sides."""
+    """Return the cost of each pipeline in each of *rows*, and the sides of the pipelines."""
     amounts = np.array([[row.pipelines[name] for name in PIPELINES] for row in rows])
     return amounts * weights, [side(name, "pipelines") for name in PIPELINES]
 
 
-def test_one_kernel_hardly_moves_weights_that_are_described_well():
+def test_one_kernel_hardly_changes_accurate_prior_weights():
     assert off_after(1, np.array([1.0, 1.0, 1.0, 1.0, 5e-6]), 2.0) < 0.08
 
 
-def test_ten_kernels_tell_that_a_device_is_slower_as_a_whole():
+def test_ten_kernels_reveal_a_uniformly_slower_device():
     slower = np.array([1.6, 1.6, 1.6, 1.6, 5e-6])
     assert off_after(10, slower, 2.0) < np.log(1.6) / 4
 
 
-def test_ten_kernels_tell_more_to_who_knows_a_device_like_it():
-    # A pipeline takes four times what is described, as on another device.
+def test_prior_of_a_similar_device_improves_a_fit_of_ten_kernels():
+    # One pipeline takes four times the published time, as on the device of the prior.
     unlike = np.array([1.0, 1.0, 4.0, 1.0, 5e-6])
     other = solve_overlap(pose_problem(measured(PIPELINES, unlike, 1.5, "pipelines", number=400), "pipelines"))
     assert off_after(10, unlike, 1.5, other) < off_after(10, unlike, 1.5) / 5
 
 
-def test_what_was_not_measured_takes_what_the_prior_says():
+def test_unmeasured_pipeline_keeps_its_prior_weight():
     unlike = np.array([1.0, 1.0, 4.0, 1.0, 5e-6])
     other = solve_overlap(pose_problem(measured(PIPELINES, unlike, 2.0, "pipelines", number=400), "pipelines"))
     idle = [
@@ -115,7 +115,7 @@ def test_what_was_not_measured_takes_what_the_prior_says():
     assert found.weights["L1: local"] == pytest.approx(other.weights["L1: local"], rel=0.1)
 
 
-def test_a_pipeline_that_hardly_matters_takes_what_is_described():
+def test_weight_of_a_nearly_idle_pipeline_stays_near_the_prior():
     weights = np.array([0.8, 1.1, 0.9, 1.0, 8e-6])
     rows = measured(PIPELINES, weights, 2.5, "pipelines")
     faint = [
@@ -128,19 +128,19 @@ def test_a_pipeline_that_hardly_matters_takes_what_is_described():
     assert found.unknown({"unheard of": 1.0}) == ()
 
 
-def test_kernels_that_nothing_explains_have_less_to_say():
+def test_outliers_have_limited_influence():
     rows = measured(COUNTS, WEIGHTS, 2.0, "counts")
-    spoilt = [
+    with_outliers = [
         Observation(row.kernel_class, row.label, {}, row.properties, row.seconds * (20 if place % 16 == 0 else 1))
         for place, row in enumerate(rows)
     ]
-    found = solve_overlap(pose_problem(spoilt))
-    fair = [abs(residual) for place, residual in enumerate(found.residuals) if place % 16]
-    assert np.median(fair) < 0.1
+    found = solve_overlap(pose_problem(with_outliers))
+    residuals_of_others = [abs(residual) for place, residual in enumerate(found.residuals) if place % 16]
+    assert np.median(residuals_of_others) < 0.1
 
 
-def test_the_covariance_is_that_of_repeated_fits():
-    # Weights of measurements with 2 % noise scatter as the covariance says, for the noise's variance.
+def test_covariance_matches_the_scatter_of_repeated_fits():
+    # Weights fitted to measurements with 2 % noise scatter with the fit's covariance times the variance of the noise.
     fits = []
     for seed in range(40):
         rng = np.random.default_rng(100 + seed)
@@ -150,11 +150,11 @@ def test_the_covariance_is_that_of_repeated_fits():
         ]
         fits.append(solve_overlap(pose_problem(rows)))
     scatter = np.std([list(fit.weights.values()) for fit in fits], axis=0)
-    stated = 0.02 * np.sqrt(np.diag(fits[0].covariance))[:-1]
-    assert scatter / stated == pytest.approx(np.ones(len(COUNTS)), abs=0.45)
+    predicted_scatter = 0.02 * np.sqrt(np.diag(fits[0].covariance))[:-1]
+    assert scatter / predicted_scatter == pytest.approx(np.ones(len(COUNTS)), abs=0.45)
 
 
-def test_a_column_that_costs_nothing_is_at_its_bound():
+def test_column_without_cost_is_at_its_bound():
     free = WEIGHTS * np.array([1.0, 1.0, 0.0, 1.0, 1.0])
     found = solve_overlap(pose_problem(measured(COUNTS, free, 2.0, "counts", noise=0.01)))
     assert (
@@ -164,7 +164,7 @@ def test_a_column_that_costs_nothing_is_at_its_bound():
     )
 
 
-def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made_them(subtests: pytest.Subtests):
+def test_cost_is_at_most_that_of_the_true_weights(subtests: pytest.Subtests):
     for seed in range(12):
         with subtests.test(seed=seed):
             rng = np.random.default_rng(seed)
@@ -185,14 +185,14 @@ def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made
             ]
             found = solve_overlap(pose_problem(rows))
 
-            def lost(logarithms: np.ndarray) -> float:
+            def robust_cost(logarithms: np.ndarray) -> float:
                 return float(np.sqrt(1 + (logarithms / EXPLAINED) ** 2).sum())
 
-            # The ridge draws every weight by a ten-thousandth of what it explains.
-            assert lost(np.log(1 - np.array(found.residuals))) <= lost(noise) * (1 + 1e-3)
+            # The ridge adds about 1e-4 of the cost per weight.
+            assert robust_cost(np.log(1 - np.array(found.residuals))) <= robust_cost(noise) * (1 + 1e-3)
 
 
-def test_second_derivatives_are_those_of_differences():
+def test_second_derivatives_match_finite_differences():
     rng = np.random.default_rng(5)
     task = _Fitted(
         rng.uniform(0.1, 1, (20, 4)), rng.uniform(0.5, 2, 20), (None, "a", "b", "b"), np.ones(5), 0.3 * np.eye(5)
@@ -208,28 +208,30 @@ def test_second_derivatives_are_those_of_differences():
     assert found[4] == 0
 
 
-def test_kernels_that_are_nearly_all_launch_are_no_hindrance(subtests: pytest.Subtests):
+def test_launch_bound_kernels_do_not_break_the_solver(subtests: pytest.Subtests):
     for seed in range(60):
         with subtests.test(seed=seed):
-            # What overlaps is lost in T there: it must not be told from a difference to it.
+            # Overlapping costs are far below the rounding error of T. A difference from T would lose them.
             rng = np.random.default_rng(seed)
             overlapping = 10 ** rng.uniform(-14, 0, (14, 3)) * (rng.random((14, 3)) < 0.6)
             measured = np.exp(0.3 * rng.normal(size=14))
-            task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), *drawn_to_0(4))
+            task = _Fitted(
+                np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), *prior_of_counts(4)
+            )
             found = [task.minimum(np.array([0.5, 1e-3, 1e-3, 1e-3, p])) for p in STARTS]
             assert all(np.isfinite(each.parameters).all() and np.isfinite(each.cost) for each in found)
 
 
-def drawn_to_0(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return to what counts of so many columns are drawn, and how."""
+def prior_of_counts(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the center and the ridge of a fit of *width* columns of counts."""
     return np.zeros(width + 1), RIDGE * np.eye(width, width + 1)
 
 
-# {{{ searches that stop short
+# {{{ searches that do not converge
 
 
 def ill_posed(seed: int) -> tuple[_Fitted, np.ndarray]:
-    """Return counts that hardly tell their weights apart with times that are mostly noise, and where to begin."""
+    """Return an ill-conditioned task with mostly noise in its times, and the start of its searches."""
     rng = np.random.default_rng(seed)
     rows, width = int(rng.integers(4, 40)), int(rng.integers(2, 9))
     amounts = np.exp(rng.normal(0, rng.uniform(0.5, 5), (rows, width)))
@@ -250,8 +252,8 @@ def ill_posed(seed: int) -> tuple[_Fitted, np.ndarray]:
     scales = 1 / np.linalg.norm(rates, axis=0)
     sides = tuple(side(name, "counts") for name in ILL_POSED[:width])
     weights = np.append(np.ones(rows), np.zeros(width))
-    begin = non_negative_least_squares(np.vstack([rates * scales, RIDGE * np.eye(width)]), weights)
-    return _Fitted(rates * scales * seconds[:, None], seconds, sides, *drawn_to_0(width)), np.maximum(begin, LEAST)
+    start = non_negative_least_squares(np.vstack([rates * scales, RIDGE * np.eye(width)]), weights)
+    return _Fitted(rates * scales * seconds[:, None], seconds, sides, *prior_of_counts(width)), np.maximum(start, LEAST)
 
 
 ILL_POSED = (
@@ -260,25 +262,25 @@ ILL_POSED = (
 )
 
 
-def test_where_all_searches_stop_short_another_goes_on():
-    task, begin = ill_posed(22)
-    first = [task.minimum(np.append(begin, sharpness)) for sharpness in STARTS]
+def test_further_starts_are_tried_if_no_search_converges():
+    task, start = ill_posed(22)
+    first = [task.minimum(np.append(start, sharpness)) for sharpness in STARTS]
     assert not any(each.is_converged for each in first)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        found = _best(task, begin)
+        found = _best(task, start)
     assert found.is_converged
-    further = [task.minimum(np.append(begin, sharpness)) for sharpness in FURTHER_STARTS]
+    further = [task.minimum(np.append(start, sharpness)) for sharpness in FURTHER_STARTS]
     assert found.cost <= min(each.cost for each in (*first, *further))
 
 
-def test_a_search_without_steps_left_says_so(monkeypatch: pytest.MonkeyPatch):
-    task, begin = ill_posed(169)
-    whole = _best(task, begin)
+def test_exhausted_step_limit_gives_a_convergence_warning(monkeypatch: pytest.MonkeyPatch):
+    task, start = ill_posed(169)
+    whole = _best(task, start)
     monkeypatch.setattr(solver, "MOST_STEPS", 3)
-    assert not task.minimum(np.append(begin, STARTS[0])).is_converged
+    assert not task.minimum(np.append(start, STARTS[0])).is_converged
     with pytest.warns(ConvergenceWarning, match="did not converge"):
-        assert _best(task, begin).cost > whole.cost
+        assert _best(task, start).cost > whole.cost
 
 
 # }}}

@@ -1,4 +1,4 @@
-"""Fits of a processor that nobody described: told of what all processors have, and found again from the fit."""
+"""Test fits of a CPU without published device parameters, which use the parameters of a generic CPU."""
 
 from pathlib import Path
 
@@ -39,21 +39,21 @@ def summed() -> lp.TranslationUnit:
     return lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_a_processor_is_known_by_its_threads_and_a_description_beats_it():
+def test_thread_count_identifies_a_cpu_unless_the_device_is_published():
     assert measured_device(HERE) == a_processor()
     assert measured_device(structs.replace(HERE, threads=None)) is None
-    described = measured_device(structs.replace(HERE, device="NVIDIA TITAN V"))
-    assert described is not None
-    assert described.slug == "nvidia-titan-v"
+    published = measured_device(structs.replace(HERE, device="NVIDIA TITAN V"))
+    assert published is not None
+    assert published.slug == "nvidia-titan-v"
 
 
-def test_nobody_finds_a_processor_among_the_devices():
+def test_generic_cpu_is_not_in_the_device_catalog():
     assert a_processor().slug not in lpp.devices()
     with pytest.raises(lpp.errors.UnknownDeviceError):
         lpp.load_device(a_processor().slug)
 
 
-def test_a_fit_says_what_its_columns_are_of(make_fit, tmp_path: Path):
+def test_fit_records_that_its_pipelines_are_of_the_generic_cpu(make_fit, tmp_path: Path):
     fit = make_fit(
         model="overlap", basis="pipelines", sharpness=4.0, weights={"launches": 1e-5}, described_as="processor"
     )
@@ -67,7 +67,7 @@ def test_a_fit_says_what_its_columns_are_of(make_fit, tmp_path: Path):
         lpp.estimate(summed(), n=1024, fit=structs.replace(fit, described_as=""))
 
 
-def test_an_observation_has_the_columns_of_the_estimate(make_fit):
+def test_observation_has_the_pipelines_of_the_estimate(make_fit):
     fit = make_fit(
         model="overlap", basis="pipelines", sharpness=2.0, weights={"launches": 1e-5}, described_as="processor"
     )
@@ -76,7 +76,7 @@ def test_an_observation_has_the_columns_of_the_estimate(make_fit):
     assert set(row.pipelines) == set(costs)
 
 
-def test_what_is_learned_of_a_processor_corrects_its_pipelines(tmp_path: Path):
+def test_residual_model_of_a_cpu_corrects_a_pipeline_fit(tmp_path: Path):
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
     write_kernel_files(tmp_path / "kernels")
     files = load_kernel_files(tmp_path / "kernels")

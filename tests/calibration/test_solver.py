@@ -1,4 +1,4 @@
-"""Weights from measurements: what is minimised, what is recovered, what is said about the rest."""
+"""Test the linear fit: the minimized error, the recovered weights, and the undetermined ones."""
 
 import math
 
@@ -32,20 +32,20 @@ def weights_within(least: float, greatest: float):
 
 
 def least_own_part(columns):
-    """Return the least distance of a column from all combinations of the others, of columns of unit length."""
+    """Return the smallest distance of a column from the span of the others, of *columns* scaled to unit length."""
     columns = columns / np.linalg.norm(columns, axis=0)
     return 1 / np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)).max())
 
 
 @settings(deadline=None)
 @given(weights_within(-1.0, 10.0))
-def test_the_plain_fit_recovers_the_weights_of_noiseless_times_exactly(true):
+def test_plain_fit_recovers_the_weights_of_noiseless_times_exactly(true):
     seconds = COUNTS @ true
     assume((seconds > 1e-9).all())
-    assume((seconds > 1e-3 * COUNTS @ np.abs(true)).all())  # where costs cancel, what is left tells of no weight
-    assume(least_own_part(COUNTS / seconds[:, np.newaxis]) > 2 * TOLERANCE)  # or leaves columns alike
+    assume((seconds > 1e-3 * COUNTS @ np.abs(true)).all())  # exclude nearly canceling costs
+    assume(least_own_part(COUNTS / seconds[:, np.newaxis]) > 2 * TOLERANCE)  # exclude nearly dependent columns
     solution = fit(COUNTS, seconds, non_negative=False)
-    # rounding only, of the largest weight times the condition number
+    # The tolerance is the rounding error of the largest weight times the condition number.
     np.testing.assert_allclose(list(solution.weights.values()), true, atol=1e-11 * np.abs(true).max(), rtol=1e-6)
     assert solution.rank == 4
     assert np.abs(solution.residuals).max() < 1e-9
@@ -53,7 +53,7 @@ def test_the_plain_fit_recovers_the_weights_of_noiseless_times_exactly(true):
 
 @settings(deadline=None)
 @given(weights_within(0.1, 10.0))
-def test_the_non_negative_fit_recovers_them_up_to_what_the_ridge_shrinks(true):
+def test_non_negative_fit_recovers_the_weights_up_to_the_ridge(true):
     seconds = COUNTS @ true
     solution = fit(COUNTS, seconds)
     scale = np.linalg.norm(COUNTS / seconds[:, np.newaxis], axis=0)
@@ -66,26 +66,26 @@ def test_the_non_negative_fit_recovers_them_up_to_what_the_ridge_shrinks(true):
 @pytest.mark.parametrize("non_negative", [True, False])
 @settings(deadline=None)
 @given(st.floats(1e-6, 1e6), st.integers(0, 2**32 - 1))
-def test_times_in_another_unit_give_weights_in_that_unit(non_negative: bool, factor: float, seed: int):
+def test_weights_scale_with_the_unit_of_times(non_negative: bool, factor: float, seed: int):
     seconds = np.random.default_rng(seed).uniform(1e-4, 1e-2, 12)
     once = fit(COUNTS, seconds, non_negative=non_negative)
     scaled = fit(COUNTS, seconds * factor, non_negative=non_negative)
     assert scaled.at_bound == once.at_bound
     largest = max(abs(weight) for weight in once.weights.values())
     for name, weight in once.weights.items():
-        # rounding only, of the largest weight times the condition number
+        # The tolerance is the rounding error of the largest weight times the condition number.
         assert scaled.weights[name] / factor == pytest.approx(weight, rel=1e-6, abs=1e-9 * largest)
 
 
-def test_relative_and_not_absolute_error_is_minimised():
-    # Two kernels of one unit each, 1 s and 3 s. Relative: Σ (1 − α/T)² is least at α = Σ 1/T / Σ 1/T² = (4/3)/(10/9).
-    # Absolute least squares would give the mean, 2.
+def test_relative_error_is_minimized():
+    # Two kernels have one barrier each and take 1 s and 3 s. Σ (1 − α/T)² has its minimum at
+    # α = Σ 1/T / Σ 1/T² = (4/3)/(10/9). Absolute least squares would give the mean, 2.
     assert fit([[1], [1]], [1.0, 3.0], non_negative=False).weights["barriers"] == pytest.approx(1.2, rel=1e-12)
 
 
-def test_a_weight_that_would_be_negative_is_held_at_zero_and_named():
+def test_negative_weight_is_bounded_at_zero_and_reported():
     # A = [[10, 0], [10, 1]] / T with T = (10, 9): the plain fit is exact with weights 1 and −1. With the second weight
-    # at 0 the first is Σ a / Σ a² for a = (1, 10/9).
+    # at 0, the first is Σ a / Σ a² for a = (1, 10/9).
     plain = fit([[10, 0], [10, 1]], [10.0, 9.0], non_negative=False)
     assert plain.weights == pytest.approx({"barriers": 1.0, "f32 add": -1.0}, rel=1e-12)
     assert plain.at_bound == ()
@@ -95,38 +95,39 @@ def test_a_weight_that_would_be_negative_is_held_at_zero_and_named():
 
 
 @pytest.mark.parametrize("non_negative", [True, False])
-def test_the_ridge_shrinks_a_unit_column_by_its_square_whatever_the_units(non_negative: bool):
-    # One kernel of 500 units in 2 s: the scaled column is 1, so (1 − w)² + ρ² w² is least at w = 1 / (1 + ρ²).
+def test_ridge_shrinks_a_unit_column_by_its_square_in_any_units(non_negative: bool):
+    # One kernel has 500 barriers and takes 2 s. The scaled column is 1, so (1 − w)² + ρ² w² has its minimum at
+    # w = 1 / (1 + ρ²).
     solution = fit([[500]], [2.0], ridge=0.5, non_negative=non_negative)
     assert solution.weights["barriers"] == pytest.approx(2.0 / 500 / 1.25, rel=1e-12)
     assert solution.residuals == pytest.approx([0.2], rel=1e-12)
 
 
-def test_the_plain_fit_has_no_ridge_and_the_non_negative_one_a_light_one():
+def test_plain_fit_has_no_ridge_and_non_negative_fit_has_one():
     assert fit([[1]], [1.0], non_negative=False).ridge == 0.0
     assert fit([[1]], [1.0]).ridge == RIDGE
 
 
-def test_residuals_are_negative_where_the_model_is_too_slow():
-    # α = 1.2 from above, so 1 − 1.2/1 and 1 − 1.2/3
+def test_residuals_are_negative_if_predicted_times_are_too_long():
+    # α = 1.2 as above, so the residuals are 1 − 1.2/1 and 1 − 1.2/3.
     assert fit([[1], [1]], [1.0, 3.0], non_negative=False).residuals == pytest.approx([-0.2, 0.6], rel=1e-12)
 
 
-def test_orthogonal_columns_have_condition_one_whatever_their_scales():
+def test_orthogonal_columns_have_condition_one_at_any_scale():
     solution = fit([[10**6, 0], [0, 1]], [1.0, 1.0])
     assert solution.condition == pytest.approx(1.0, rel=1e-12)
     assert solution.rank == 2
 
 
-def test_the_condition_is_that_of_the_scaled_columns():
+def test_condition_number_is_that_of_the_scaled_columns():
     # Columns (1, 0) and (1, 1)/√2 have the Gram matrix [[1, c], [c, 1]], c = 1/√2, with singular values √(1 ± c).
     c = math.sqrt(0.5)
     assert fit([[7, 9], [0, 9]], [1.0, 1.0]).condition == pytest.approx(math.sqrt((1 + c) / (1 - c)), rel=1e-12)
 
 
 @pytest.mark.parametrize("non_negative", [True, False])
-def test_one_weight_carries_the_cost_of_columns_that_always_come_together(non_negative: bool):
-    # T = 3·barriers + 5·adds with two adds per barrier: 13 s per barrier, and adds are left out
+def test_one_weight_contains_the_cost_of_proportional_columns(non_negative: bool):
+    # T = 3·barriers + 5·adds with two adds per barrier is 13 s per barrier. The fit excludes the adds.
     solution = fit([[1, 2], [4, 8]], [13.0, 52.0], non_negative=non_negative, ridge=0.0)
     assert solution.weights == pytest.approx({"barriers": 13.0}, rel=1e-12)
     assert [group.left_out for group in solution.undetermined] == [{"f32 add": {"barriers": 2.0}}]
@@ -141,20 +142,20 @@ def test_fewer_kernels_than_properties_leave_weights_undetermined():
     assert named >= set(NAMES) - solution.weights.keys()
 
 
-def test_unknown_are_unmeasured_properties_and_broken_ties_but_no_kept_ones():
+def test_unknown_lists_unmeasured_properties_and_broken_dependencies():
     solution = fit([[1, 2], [4, 8]], [13.0, 52.0])
     assert solution.unknown({"barriers": 3, "f32 add": 6}) == ()
     assert solution.unknown({"barriers": 3, "f32 add": 6, "f64 div": 1, "f64 mul": 0}) == ("f64 div",)
     assert solution.unknown({"barriers": 3, "f32 add": 7}) == ("f32 add",)
 
 
-def test_properties_that_no_kernel_has_are_passed_on():
+def test_solution_lists_properties_absent_from_all_kernels():
     problem = pose_problem([Observation("class", "label", {}, {"launches": 1, "f64 div": 0}, 1.0)])
     assert solve(problem).absent == ("f64 div",)
 
 
 @pytest.mark.parametrize("options", [{"ridge": -1.0}, {"ridge": math.nan}, {"tolerance": 0.0}, {"tolerance": 1.0}])
-def test_options_out_of_range_are_refused_with_their_value(options: dict[str, float]):
+def test_options_out_of_range_are_refused_with_their_values(options: dict[str, float]):
     ((name, value),) = options.items()
     with pytest.raises(CalibrationError, match=rf"{name} must be.*got {value}"):
         fit([[1]], [1.0], **options)

@@ -1,4 +1,4 @@
-"""A fit that is stated where several models are asked: its own model answers by it, on its device, and nobody else."""
+"""Test `fit=` in `compare`, `explain` and `report`: only the fit's own model uses it, and only on its device."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,16 +18,16 @@ MODELS = ("linear", "overlap", "roofline")
 
 
 def fit_of(model: str, seconds: float, slug: str = V100) -> Fit:
-    """Return a fit by which a launch takes so many *seconds*, and everything else nothing."""
+    """Return a fit in which a launch takes *seconds* and all other operations take no time."""
     return Fit(model=model, device=slug, slug=slug, counting="executed", weights={**FREE, "launches": seconds})
 
 
-STATED = fit_of("linear", 2.0)
+GIVEN = fit_of("linear", 2.0)
 
 
 @pytest.fixture
 def own(own_data: Path) -> None:
-    """Fits of one's own for the V100, of both models, by which a launch takes a second."""
+    """User fits of both models for the V100, in which a launch takes 1 s."""
     for model in ("linear", "overlap"):
         save_fit(fit_of(model, 1.0), own_data / "fits" / V100 / f"{model}.json")
 
@@ -52,32 +52,32 @@ every_function = pytest.mark.parametrize("ask", [compared, explained, reported])
 @every_function
 @pytest.mark.parametrize("device", [{"device": V100}, {}], ids=["named", "its own"])
 @pytest.mark.usefixtures("own")
-def test_its_model_answers_by_it_and_the_others_as_without(
+def test_given_fit_changes_only_the_estimate_of_its_model(
     ask: Callable[..., Mapping[str, Estimate]], device: dict[str, str], tmp_path: Path
 ) -> None:
     usual = ask(device=V100)
     assert (usual["linear"].seconds, usual["overlap"].seconds) == (1.0, 1.0)
-    save_fit(STATED, tmp_path / "fit.json")
-    for fit in (STATED, tmp_path / "fit.json", str(tmp_path / "fit.json")):
+    save_fit(GIVEN, tmp_path / "fit.json")
+    for fit in (GIVEN, tmp_path / "fit.json", str(tmp_path / "fit.json")):
         answers = ask(fit=fit, **device)
-        assert answers == {**usual, "linear": lpp.estimate(doubled(), n=N, fit=STATED)}
+        assert answers == {**usual, "linear": lpp.estimate(doubled(), n=N, fit=GIVEN)}
         assert answers["linear"].seconds == 2.0
 
 
 @every_function
-def test_a_fit_of_a_model_that_is_not_asked_is_refused(ask: Callable[..., object]) -> None:
+def test_fit_of_a_model_that_was_not_requested_is_refused(ask: Callable[..., object]) -> None:
     with pytest.raises(ParameterError, match=r"the fit is for model 'linear', which is not among the models roofline"):
-        ask(fit=STATED, device=V100, models=("roofline", "volkov"))
+        ask(fit=GIVEN, device=V100, models=("roofline", "volkov"))
 
 
 @every_function
-def test_a_fit_for_none_of_the_devices_is_refused(ask: Callable[..., object]) -> None:
+def test_fit_for_none_of_the_devices_is_refused(ask: Callable[..., object]) -> None:
     with pytest.raises(FitFileError, match=r"the fit is for device 'nvidia-v100', not for 'nvidia-a100'"):
-        ask(fit=STATED, device="nvidia-a100")
+        ask(fit=GIVEN, device="nvidia-a100")
 
 
 @every_function
-def test_a_file_that_is_no_fit_is_refused(ask: Callable[..., object], tmp_path: Path) -> None:
+def test_file_without_a_fit_is_refused(ask: Callable[..., object], tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(FitFileError, match="cannot read the fit file"):
         ask(fit=tmp_path / "none.json", device=V100)
@@ -85,15 +85,15 @@ def test_a_file_that_is_no_fit_is_refused(ask: Callable[..., object], tmp_path: 
         ask(fit=tmp_path / "list.json", device=V100)
 
 
-def test_of_several_devices_its_own_is_told_by_it_and_its_model_is_shown_first() -> None:
+def test_fit_applies_to_its_device_and_its_model_comes_first() -> None:
     devices = (V100, "nvidia-a100", "amd-r9-fury")
-    found = lpp.explain(doubled(), n=N, device=devices, fit=STATED, models=("linear", "pipeline"))
+    found = lpp.explain(doubled(), n=N, device=devices, fit=GIVEN, models=("linear", "pipeline"))
     assert [on.first for on in found.devices] == ["linear", "pipeline", "linear"]
     assert found.devices[0].estimate.seconds == 2.0
     assert found.devices[2].estimate == lpp.estimate(doubled(), n=N, device="amd-r9-fury")
     assert "no fit for device" in found.devices[1].refusals["linear"]
 
 
-def test_the_device_of_a_fit_need_not_be_described_for_an_explanation() -> None:
+def test_explain_accepts_a_fit_of_a_device_without_parameters() -> None:
     (on,) = lpp.explain(doubled(), n=N, fit=fit_of("linear", 3.0, "made-up-1")).devices
     assert (on.device, list(on.estimates), on.estimate.seconds) == ("made-up-1", ["linear"], 3.0)

@@ -1,4 +1,4 @@
-"""Errors as the paper tabulates them, and cross-validation that never has a kernel class on both sides."""
+"""Test error measures against the paper's Table 1, and cross-validation over kernel classes."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ from loopyperf.calibration.validation import CANDIDATES, FitRecipe, cross_valida
 from loopyperf.errors import CalibrationError
 
 # Stevens and Klöckner, Table 1: (measured, predicted) in ms for sizes a to d, and the printed geometric mean. The
-# caption says predicted vs. actual, but only with the first number as the measured one do the printed means come out.
+# caption says predicted vs. actual, but the printed means result only if the first number is the measured one.
 TABLE_1 = {
     "GTX Titan X": {
         "finite difference": ([(0.32, 0.41), (1.03, 1.39), (4.27, 5.32), (15.33, 21.05)], 0.30),
@@ -55,15 +55,16 @@ def predictions(device: str) -> list[Prediction]:
 
 
 @pytest.mark.parametrize("device", TABLE_1)
-def test_the_errors_of_the_papers_table_are_reproduced(device: str):
+def test_errors_of_the_papers_table_are_reproduced(device: str):
     accuracy = assess(predictions(device))
     for kernel, (_, printed) in TABLE_1[device].items():
-        # Rounding to two decimals: 0.005 of the printed mean, and 0.005 ms of 0.32 and 0.41 ms moves the mean by 0.008.
+        # The tolerance allows for rounding to two decimals: 0.005 of the printed mean, and 0.008 because 0.005 ms of
+        # 0.32 and 0.41 ms change the mean by that much.
         assert accuracy.per_kernel[kernel] == pytest.approx(printed, abs=0.013)
     assert accuracy.cross_kernel == pytest.approx(CROSS_KERNEL[device], abs=0.013)
 
 
-def test_each_kernel_has_the_same_weight_across_kernels_however_many_sizes_it_has():
+def test_cross_kernel_error_does_not_depend_on_the_number_of_sizes():
     rows = [Prediction("a", {"n": n}, predicted=1.1, measured=1.0) for n in range(9)]
     rows.append(Prediction("b", {}, predicted=0.6, measured=1.0))
     accuracy = assess(rows)
@@ -71,7 +72,7 @@ def test_each_kernel_has_the_same_weight_across_kernels_however_many_sizes_it_ha
     assert accuracy.cross_kernel == pytest.approx(0.2)  # √(0.1 · 0.4)
 
 
-def test_no_predictions_are_refused():
+def test_empty_predictions_are_refused():
     with pytest.raises(CalibrationError, match="no predictions"):
         assess([])
 
@@ -80,7 +81,7 @@ def observed(kernel_class: str, seconds: float, **properties: int) -> Observatio
     return Observation(kernel_class, f"{seconds} s", {}, properties, seconds)
 
 
-# Noise made the kernel of class b faster than that of class a, although it does one more unit of y.
+# Because of noise, class b is faster than class a, although it has one more y.
 NOISY = [observed("a", 10.0, x=10), observed("b", 9.0, x=10, y=1), observed("c", 10.0, x=10, y=8)]
 
 
@@ -92,7 +93,7 @@ def errors_of(rows: list[Observation], name: str = PLAIN) -> dict[str, float]:
 
 
 def recorded(fitted: list[list[Observation]]) -> FitRecipe:
-    """Return a candidate that keeps what it is fitted to."""
+    """Return a candidate that appends its training observations to *fitted*."""
 
     def kept(problem: Problem) -> Solution:
         fitted.append(list(problem.observations))
@@ -101,7 +102,7 @@ def recorded(fitted: list[list[Observation]]) -> FitRecipe:
     return FitRecipe("linear, non-negative", "linear", "counts", kept)
 
 
-def test_no_class_is_ever_on_both_sides():
+def test_no_class_is_fitted_and_tested_in_one_split():
     rows = [observed(name, seconds, x=3) for name in "abc" for seconds in (1.0, 2.0, 3.0)]
     fitted: list[list[Observation]] = []
     table = cross_validate(rows, [recorded(fitted)]).table
@@ -109,7 +110,7 @@ def test_no_class_is_ever_on_both_sides():
     assert fitted == [[row for row in rows if row.kernel_class != left_out] for left_out in "abc"]
 
 
-def test_of_many_classes_several_are_left_out_together():
+def test_several_of_many_classes_are_held_out_together():
     rows = [
         observed(f"class {number}", 1.0 + number, x=3 + number) for number in range(25) for _ in range(number % 3 + 1)
     ]
@@ -122,7 +123,7 @@ def test_of_many_classes_several_are_left_out_together():
     assert max(len(rows) - len(kept) for kept in fitted) <= len(rows) / MOST_FOLDS + 3
 
 
-def test_errors_are_those_of_weights_fitted_to_the_other_classes():
+def test_errors_use_weights_fitted_to_the_other_classes():
     exact = FitRecipe("linear, non-negative", "linear", "counts", partial(solve, ridge=0.0))
     plain = next(each for each in LINEAR if each.name == PLAIN)
     errors = {row.kernel_class: row for row in cross_validate(NOISY, [plain, exact]).table.classes}["c"]
@@ -133,11 +134,11 @@ def test_errors_are_those_of_weights_fitted_to_the_other_classes():
     assert (errors.observations, errors.predictable, errors.unknown) == (1, 1, ())
 
 
-def test_the_non_negative_fit_is_better_where_noise_makes_weights_negative():
+def test_non_negative_fit_is_better_if_noise_makes_weights_negative():
     assert cross_validate(NOISY, LINEAR).table.better == "linear, non-negative"
 
 
-def test_the_plain_fit_is_better_where_a_true_weight_is_negative():
+def test_plain_fit_is_better_if_a_true_weight_is_negative():
     # T = 2x − y exactly
     rows = [
         observed(name, 2.0 * x - y, x=x, y=y) for name, x, y in [("a", 4, 1), ("b", 4, 4), ("c", 4, 2), ("d", 8, 3)]
@@ -147,8 +148,8 @@ def test_the_plain_fit_is_better_where_a_true_weight_is_negative():
     assert result.better == PLAIN
 
 
-def test_the_overlap_model_is_better_where_work_overlaps():
-    # T is the greater of the two, which no sum is.
+def test_overlap_model_is_better_if_work_overlaps():
+    # T is the maximum of the two counts, which no weighted sum reproduces.
     work = [("a", 8, 1), ("b", 1, 8), ("c", 4, 4), ("d", 2, 1), ("e", 1, 3), ("f", 5, 2), ("g", 3, 5)]
     rows = [
         Observation(name, "x", {}, {"global load 32-bit stride 1": x, "f32 add": y}, float(max(x, y)))
@@ -160,20 +161,20 @@ def test_the_overlap_model_is_better_where_work_overlaps():
     assert result.table.errors["overlap of counts"] < 0.3 * result.table.errors["linear, non-negative"]
 
 
-def test_in_a_tie_the_non_negative_fit_is_better():
+def test_ties_prefer_the_non_negative_fit():
     assert CrossValidation((), (), {PLAIN: 0.1, "linear, non-negative": 0.1}).better == "linear, non-negative"
     assert CrossValidation((), (), {PLAIN: 0.1, "overlap of counts": 0.13}).better == PLAIN
 
 
 @pytest.mark.parametrize(("predictable", "better"), [(7, PIPELINES), (8, "linear, non-negative")])
-def test_counts_take_the_place_of_pipelines_only_where_they_can_price_most_kernels(predictable: int, better: str):
+def test_counts_replace_pipelines_only_if_they_predict_most_kernels(predictable: int, better: str):
     errors = {"linear, non-negative": 0.1, PIPELINES: 0.2}
     found = CrossValidation((ClassErrors("a class", 10, predictable, errors),), ("a class",), errors)
     assert found.better == better
     assert found.best(["linear, non-negative"]) == "linear, non-negative"
 
 
-def test_observations_that_the_other_classes_cannot_price_are_not_compared():
+def test_unpredictable_observations_are_not_compared():
     rows = [observed("a", 1.0, x=1), observed("b", 2.0, x=2), observed("b", 9.0, x=2, y=1), observed("c", 5.0, z=1)]
     result = cross_validate(rows, LINEAR).table
     by_class = {errors.kernel_class: errors for errors in result.classes}
@@ -185,35 +186,35 @@ def test_observations_that_the_other_classes_cannot_price_are_not_compared():
     assert result.compared == ("a", "b")
 
 
-def test_where_nothing_can_be_priced_all_classes_are_compared():
+def test_all_classes_are_compared_if_none_is_predictable():
     result = cross_validate([observed("a", 1.0, x=1), observed("b", 1.0, y=1)], LINEAR).table
     assert result.compared == ("a", "b")
     assert result.errors[PLAIN] == 1.0
 
 
-def test_one_class_alone_cannot_be_cross_validated():
+def test_single_class_is_refused():
     with pytest.raises(CalibrationError, match=r"at least two, got \['a'\]"):
         cross_validate([observed("a", 1.0, x=1), observed("a", 2.0, x=2)])
 
 
-def test_fits_of_pipelines_are_told_of_what_no_property_stands_for_and_nobody_is_judged_on_it():
+def test_kernels_beyond_counts_train_pipeline_fits_but_are_not_scored():
     def row(kernel_class: str, busy: float, seconds: float, counts: int = 1) -> Observation:
         return Observation(kernel_class, str(busy), {}, {"launches": counts}, seconds, {"launches": 1.0, "alu": busy})
 
     rows = [row(name, busy, 1e-5 + busy) for name in ("a", "b", "c") for busy in (1e-3, 2e-3)]
-    # What is beyond takes twice as long by its pipelines, so that a fit that is told of it lies in between.
+    # The kernels `beyond` take twice their pipeline times, so the weights of a fit that includes them lie in between.
     beyond = [row("beyond", busy, 1e-5 + 2 * busy) for busy in (1e-3, 2e-3)]
-    alone, told = (cross_validate(rows, CANDIDATES, further) for further in ((), beyond))
-    assert told.table.compared == alone.table.compared == ("a", "b", "c")
+    without, with_beyond = (cross_validate(rows, CANDIDATES, further) for further in ((), beyond))
+    assert with_beyond.table.compared == without.table.compared == ("a", "b", "c")
     pipelines = "overlap of pipelines"
-    assert told.table.errors[pipelines] > 1.1 * alone.table.errors[pipelines]
-    assert len(told.left_out[pipelines].seconds) == len(rows)
+    assert with_beyond.table.errors[pipelines] > 1.1 * without.table.errors[pipelines]
+    assert len(with_beyond.left_out[pipelines].seconds) == len(rows)
     for name in ("linear, non-negative", "overlap of counts"):
-        assert told.table.errors[name] == alone.table.errors[name]
+        assert with_beyond.table.errors[name] == without.table.errors[name]
 
 
 @pytest.mark.parametrize("basis", ["counts", "pipelines"])
-def test_coverage_is_that_of_counts_whatever_is_fitted(basis: str):
+def test_coverage_is_that_of_counts_for_any_basis(basis: str):
     rows = [
         Observation(name, str(busy), {}, {"launches": 1, "f32 add": busy}, 1e-5 + 1e-9 * busy, {"alu": 1e-9 * busy})
         for name in ("a", "b", "c")

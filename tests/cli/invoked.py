@@ -1,4 +1,4 @@
-"""The command line as somebody types it, in this process."""
+"""Run the command line in this process."""
 
 from click.testing import CliRunner, Result
 
@@ -6,5 +6,5 @@ from loopyperf.cli.command_table import program
 
 
 def run(*arguments: object) -> Result:
-    """Return what ``loopyperf`` does with *arguments*, each in words."""
+    """Return the result of ``loopyperf`` with *arguments*, converted to strings."""
     return CliRunner().invoke(program, [str(argument) for argument in arguments])

@@ -1,4 +1,4 @@
-"""The commands that measure take ``--backend cuda``, and say what is missing where CUDA is."""
+"""Tests of ``--backend cuda`` for the commands that measure."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ MEASURING = ("calibrate", "microbenchmark", "validate")
 
 
 @pytest.mark.parametrize("command", MEASURING)
-def test_without_cupy_a_command_says_what_to_install(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_cupy_says_what_to_install(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     refused = run(command, "--backend", "cuda")
     assert refused.exit_code == 1

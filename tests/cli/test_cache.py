@@ -1,4 +1,4 @@
-"""``loopyperf cache``: what it says of the files, and what it removes."""
+"""Tests of ``loopyperf cache``: the files that it counts, and those that it removes."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.kernels import doubled
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a person's caches; it is not there yet."""
+    """Return the cache folder of a user; it does not exist yet."""
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
     monkeypatch.delenv("LOOPYPERF_CACHE")
     return tmp_path / "loopyperf" / "analyses"
@@ -28,7 +28,7 @@ def cache(*arguments: str) -> Result:
 
 
 def fill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Count two kernels, one of them by another version; leave one half written; return a file of others."""
+    """Cache two kernels, one from another version, and an incomplete file; return a file that is not ours."""
     lpp.count(doubled(group=16))
     with monkeypatch.context() as patch:
         patch.setattr(cache_files, "_versions", lambda: "others")
@@ -39,7 +39,7 @@ def fill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return other
 
 
-def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
+def test_cache_is_off_if_the_folder_is_a_file(tmp_path, monkeypatch):
     file = tmp_path / "a file"
     file.write_text("not ours")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
@@ -48,7 +48,7 @@ def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
     )
 
 
-def test_a_folder_that_is_not_there_is_on_and_empty(folder):
+def test_missing_folder_is_on_and_empty(folder):
     lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {folder}"
     assert lines[1] == "on: LOOPYPERF_CACHE=0 turns it off, LOOPYPERF_CACHE=FOLDER sets another folder"
@@ -58,7 +58,7 @@ def test_a_folder_that_is_not_there_is_on_and_empty(folder):
     assert not folder.exists()
 
 
-def test_files_are_numbered_by_what_they_are(folder, monkeypatch):
+def test_files_are_counted_by_state(folder, monkeypatch):
     fill(folder, monkeypatch)
     sizes = [each.nbytes for each in entries(folder)]
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "1000000")
@@ -69,14 +69,14 @@ def test_files_are_numbered_by_what_they_are(folder, monkeypatch):
     assert lines[5] == "incomplete: 1 file, 4,096 bytes"
 
 
-def test_clear_removes_all_of_ours_and_nothing_else(folder, monkeypatch):
+def test_clear_removes_only_files_of_the_cache(folder, monkeypatch):
     other = fill(folder, monkeypatch)
     cleared = cache("--clear")
     assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 3 files")
     assert list(folder.iterdir()) == [other]
 
 
-def test_clear_stale_leaves_what_can_be_found(folder, monkeypatch):
+def test_clear_stale_keeps_valid_entries(folder, monkeypatch):
     other = fill(folder, monkeypatch)
     cleared = cache("--clear-stale")
     assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 2 files")
@@ -85,7 +85,7 @@ def test_clear_stale_leaves_what_can_be_found(folder, monkeypatch):
     assert other.exists()
 
 
-def test_files_are_cleared_while_they_are_turned_off(folder, monkeypatch):
+def test_clear_works_while_the_cache_is_off(folder, monkeypatch):
     fill(folder, monkeypatch)
     monkeypatch.setenv("LOOPYPERF_CACHE", "0")
     lines = cache().stdout.splitlines()
@@ -95,7 +95,7 @@ def test_files_are_cleared_while_they_are_turned_off(folder, monkeypatch):
     assert entries(folder) == ()
 
 
-def test_another_folder_is_the_one_that_is_meant(tmp_path, monkeypatch):
+def test_loopyperf_cache_variable_sets_the_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", str(tmp_path / "elsewhere"))
     lpp.count(doubled())
     lines = cache().stdout.splitlines()
@@ -103,17 +103,17 @@ def test_another_folder_is_the_one_that_is_meant(tmp_path, monkeypatch):
     assert lines[3].startswith("entries: 1 file, ")
 
 
-def test_a_user_without_a_home_has_no_cache(monkeypatch):
+def test_cache_is_off_without_a_home_folder(monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
     assert cache().stdout.splitlines()[1] == "off: no home folder"
 
 
-def test_loopys_switch_is_told(monkeypatch):
+def test_loopy_no_cache_is_reported(monkeypatch):
     with lp.CacheMode(False):
         assert "off: LOOPY_NO_CACHE turns off" in cache().stdout
 
 
-def test_what_may_not_be_removed_is_told_and_is_status_1(folder, monkeypatch):
+def test_files_that_cannot_be_removed_give_status_1(folder, monkeypatch):
     fill(folder, monkeypatch)
 
     def refuse(*_: object, **__: object) -> None:
@@ -125,14 +125,14 @@ def test_what_may_not_be_removed_is_told_and_is_status_1(folder, monkeypatch):
     assert "cannot be removed: 3 files" in refused.stdout
 
 
-def test_a_limit_that_is_none_is_refused(monkeypatch):
+def test_invalid_limit_is_refused(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "2G")
     refused = cache()
     assert refused.exit_code == 1
     assert "LOOPYPERF_CACHE_LIMIT must be a positive number of bytes" in refused.stderr
 
 
-def test_a_file_of_the_first_schema_is_one_of_other_versions(folder, monkeypatch):
+def test_file_of_the_first_schema_counts_as_another_version(folder, monkeypatch):
     folder.mkdir(parents=True)
     (folder / f"{'0' * 64}.txt").write_text("as it was named before names said versions")
     assert "from other versions: 1 file, 4,096 bytes" in cache().stdout

@@ -1,4 +1,4 @@
-"""``loopyperf calibrate``, ``fit``, ``train`` and ``validate`` on a device made of arithmetic."""
+"""Tests of ``loopyperf calibrate``, ``fit``, ``train`` and ``validate`` on a synthetic device."""
 
 import json
 import lzma
@@ -24,7 +24,7 @@ SYNTHETIC = ("--backend", "synthetic")
 
 @pytest.fixture(autouse=True)
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``--backend synthetic`` open it, and ``--backend parts`` one that runs parts of kernels."""
+    """Register the backend ``synthetic``, and ``parts``, which executes parts of kernels."""
     more = {"synthetic": ("tests.small_campaign", "device"), "parts": ("tests.parts_backend", "device")}
     monkeypatch.setattr(backends, "BACKENDS", {**backends.BACKENDS, **more})
 
@@ -41,7 +41,7 @@ def calibrate(folder: Path, *options: object) -> Result:
 # {{{ calibrate
 
 
-def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Path):
+def test_calibrate_prints_the_protocol_and_the_noise_floor(kernels: Path):
     printed = calibrate(kernels)
     assert (
         "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: variation of repeated"
@@ -49,26 +49,26 @@ def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Pat
     )
 
 
-def test_calibrate_with_cold_caches_needs_a_backend_that_empties_them(kernels: Path):
+def test_cold_caches_need_a_backend_that_flushes_them(kernels: Path):
     refused = calibrate(kernels, "--caches", "cold")
     assert refused.exit_code == 1
     assert "cannot flush the caches" in refused.stderr
 
 
-def test_calibrate_prints_the_weights_and_how_well_they_are_determined(kernels: Path):
+def test_calibrate_prints_weights_rank_condition_and_errors(kernels: Path):
     printed = calibrate(kernels, "--model", "linear")
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert "linear model of Synthetic Device 9000" in printed.stdout
     assert re.search(r"f32 mul +40 ps +\S.* +1,048,576", printed.stdout)  # at most 2 · 2^19 multiplications
     assert re.search(r"from 33 measurements, rank 7, condition \d+\.\d, residuals of [\d.< ]+ %", printed.stdout)
     assert "selected: linear, plain" in printed.stdout
-    # each class is predicted by the others: those of the empty kernel, and of vectors, long and short
+    # each class is held out in turn: empty kernel, long vectors, vectors
     assert re.search(r"^ +vectors +\d+ of 15 +[\d< ]+ % +[\d< ]+ %$", printed.stdout, re.MULTILINE)
     assert re.search(r"^ +geometric mean of \d +[\d< ]+ % +[\d< ]+ %$", printed.stdout, re.MULTILINE)
     assert re.search(r"^calibrated synthetic-device-9000 in \d+ s$", printed.stdout, re.MULTILINE)
 
 
-def test_calibrate_writes_where_it_is_told(kernels: Path, tmp_path: Path, own_data: Path):
+def test_calibrate_writes_to_the_given_paths(kernels: Path, tmp_path: Path, own_data: Path):
     archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
     calibrate(kernels, "--archive", archive, "--output", fit)
     printed = run("estimate", DOUBLED, "--set", "n=64", "--fit", fit, "--json")
@@ -80,7 +80,7 @@ def test_calibrate_writes_where_it_is_told(kernels: Path, tmp_path: Path, own_da
 # }}}
 
 
-def test_weights_of_pipelines_are_printed_as_what_they_are():
+def test_weights_of_pipelines_are_printed_as_factors():
     fit = Fit(
         model="overlap",
         device="D",
@@ -105,19 +105,19 @@ def test_weights_of_pipelines_are_printed_as_what_they_are():
 
 
 @pytest.mark.parametrize("model", ["linear", "overlap"])
-def test_an_archive_gives_a_fit_without_the_device(model: str, kernels: Path, tmp_path: Path):
+def test_fit_from_an_archive_needs_no_device(model: str, kernels: Path, tmp_path: Path):
     archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
     calibrate(kernels, "--archive", archive)
     printed = run("fit", archive, "--kernels", kernels, "--model", model, "--output", fit)
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert f"{model} model of Synthetic Device 9000" in printed.stdout
-    told = json.loads(run("estimate", DOUBLED, "--set", "n=100000", "--fit", fit, "--json").stdout)
-    assert told["model"] == model
-    low, high = told["interval"]
-    assert low < told["seconds"] < high
+    result = json.loads(run("estimate", DOUBLED, "--set", "n=100000", "--fit", fit, "--json").stdout)
+    assert result["model"] == model
+    low, high = result["interval"]
+    assert low < result["seconds"] < high
 
 
-def test_an_archive_that_is_not_there_is_refused(tmp_path: Path):
+def test_fit_refuses_a_missing_archive(tmp_path: Path):
     refused = run("fit", tmp_path / "none.jsonl")
     assert refused.exit_code == 1
     assert re.search(r"cannot read \S*none\.jsonl", " ".join(refused.stderr.split()))
@@ -129,7 +129,7 @@ def test_an_archive_that_is_not_there_is_refused(tmp_path: Path):
 # {{{ train
 
 
-def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_path: Path):
+def test_train_from_an_archive_needs_no_device(kernels: Path, tmp_path: Path):
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
     archive, learned = tmp_path / "raw.jsonl", tmp_path / "learned.json"
     calibrate(kernels, "--archive", archive, "--output", tmp_path / "fit.json")
@@ -140,18 +140,18 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
         r"on held-out classes median error explained base [\d.< ]+ % .* svr [\d.< ]+ % .* source: loopyperf calibrate$",
         " ".join(printed.stdout.split()),
     )
-    asked = ("estimate", DOUBLED, "--set", "n=100000", "--model", "learned")
-    told = json.loads(run(*asked, "--fit", learned, "--json").stdout)
-    assert (told["model"], told["device"]) == ("learned", "synthetic-device-9000")
+    arguments = ("estimate", DOUBLED, "--set", "n=100000", "--model", "learned")
+    result = json.loads(run(*arguments, "--fit", learned, "--json").stdout)
+    assert (result["model"], result["device"]) == ("learned", "synthetic-device-9000")
     run("train", archive, "--kernels", kernels)
-    assert json.loads(run(*asked, "--device", "synthetic-device-9000", "--json").stdout) == told
-    refused = run(*asked, "--fit", learned, "--device", "nvidia-v100")
+    assert json.loads(run(*arguments, "--device", "synthetic-device-9000", "--json").stdout) == result
+    refused = run(*arguments, "--fit", learned, "--device", "nvidia-v100")
     assert refused.exit_code == 1
     assert "was trained on device 'synthetic-device-9000', not on 'nvidia-v100'" in refused.stderr
 
 
 @pytest.mark.slow
-def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels: Path, tmp_path: Path):
+def test_error_of_the_sampled_model_is_learned_in_three_commands(kernels: Path, tmp_path: Path):
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
     archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
     measured = run("calibrate", "--backend", "parts", "--kernels", kernels, "--archive", archive, "--output", fit)
@@ -167,11 +167,11 @@ def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels:
     assert (trained.exit_code, trained.stderr) == (0, "")
     assert "residual model of arithmetic-device-1: svr on sampled, from " in trained.stdout
     assert trained.stdout.endswith("source: loopyperf calibrate\n")
-    asked = ("estimate", DOUBLED, "--set", "n=100000", "--backend", "parts", "--json")
-    told = json.loads(run(*asked, "--model", "learned", "--device", "arithmetic-device-1").stdout)
-    alone = json.loads(run(*asked, "--model", "sampled").stdout)
-    # All groups take a quarter longer than the first ones tell.
-    assert told["seconds"] / alone["seconds"] == pytest.approx(1.25, rel=0.05)
+    arguments = ("estimate", DOUBLED, "--set", "n=100000", "--backend", "parts", "--json")
+    result = json.loads(run(*arguments, "--model", "learned", "--device", "arithmetic-device-1").stdout)
+    alone = json.loads(run(*arguments, "--model", "sampled").stdout)
+    # All groups take a quarter longer than predicted from the sampled ones.
+    assert result["seconds"] / alone["seconds"] == pytest.approx(1.25, rel=0.05)
 
 
 def test_samples_need_a_backend_that_runs_parts_of_kernels(kernels: Path):
@@ -180,7 +180,7 @@ def test_samples_need_a_backend_that_runs_parts_of_kernels(kernels: Path):
     assert re.fullmatch(r"Error: samples need a backend .* parts of kernels, got 'synthetic'; .*\n", refused.stderr)
 
 
-def test_training_on_an_archive_that_is_not_there_is_refused(tmp_path: Path):
+def test_train_refuses_a_missing_archive(tmp_path: Path):
     refused = run("train", tmp_path / "none.jsonl")
     assert refused.exit_code == 1
     assert "none.jsonl" in refused.stderr
@@ -192,14 +192,14 @@ def test_training_on_an_archive_that_is_not_there_is_refused(tmp_path: Path):
 # {{{ validate
 
 
-def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(
+def test_validate_prints_predictions_measurements_and_means(
     kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "120")
     calibrate(kernels, "--model", "linear")
     printed = run("validate", *SYNTHETIC, "--kernels", write_kernel_files(tmp_path / "tested", "long vectors"))
     assert (printed.exit_code, printed.stderr) == (0, "")
-    # fill: 2^19 stores of 90 ps, 2^15 groups of 1 ns, a launch of 2 µs are 81.95 µs
+    # fill: 2^19 stores · 90 ps + 2^15 groups · 1 ns + a launch of 2 µs = 81.95 µs
     assert re.search(r"kernel +sizes +measured +predicted +error", printed.stdout)
     assert re.search(r"long vectors +n=524288 +82 µs +82 µs +(?:< 1|0) % +[\d.]+ µs to +[\d.]+ µs", printed.stdout)
     assert re.search(r"all kernels +geometric mean +(?:< 1|0) % +\d+ % inside", printed.stdout)
@@ -208,7 +208,7 @@ def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(
     assert "as long as when the fit was made" not in printed.stdout
 
 
-def test_validate_without_a_fit_says_so_and_what_makes_one(kernels: Path):
+def test_validate_without_a_fit_is_refused(kernels: Path):
     refused = run("validate", *SYNTHETIC, "--kernels", kernels)
     assert refused.exit_code == 1
     assert refused.stderr == (
@@ -218,7 +218,7 @@ def test_validate_without_a_fit_says_so_and_what_makes_one(kernels: Path):
 
 
 @pytest.mark.parametrize(("measured", "is_inside"), [(1e-6, True), (3e-6, False)])
-def test_what_is_outside_of_its_interval_is_marked_and_the_mark_explained(
+def test_times_outside_the_interval_are_marked(
     measured: float, is_inside: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
@@ -235,7 +235,7 @@ def test_what_is_outside_of_its_interval_is_marked_and_the_mark_explained(
     assert ("  ! measured time is outside the interval\n" in printed) == (not is_inside)
 
 
-def test_validate_draws_what_it_found(kernels: Path, tmp_path: Path):
+def test_validate_writes_charts(kernels: Path, tmp_path: Path):
     pytest.importorskip("matplotlib", reason="charts are in the extra plots")
     calibrate(kernels)
     folder = tmp_path / "charts" / "of the errors"
@@ -243,13 +243,13 @@ def test_validate_draws_what_it_found(kernels: Path, tmp_path: Path):
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert sorted(path.name for path in folder.iterdir()) == ["predicted.svg", "residuals.svg"]
     assert all(path.read_text().startswith("<?xml") for path in folder.iterdir())
-    # A panel for every property of which the kernels have anything; long names go on in the next line.
+    # Every property that the kernels contain has a panel; long names are wrapped.
     shown = set(re.findall(r"<!-- share of (.*?) -->", (folder / "residuals.svg").read_text()))
     assert {"f32 add", "f32 mul", "launches", "work-groups"} <= shown
     assert f"charts: {folder / 'predicted.svg'}, {folder / 'residuals.svg'}" in printed.stdout
 
 
-def test_charts_that_cannot_be_written_are_refused(kernels: Path, tmp_path: Path):
+def test_validate_refuses_a_path_that_it_cannot_write_charts_to(kernels: Path, tmp_path: Path):
     pytest.importorskip("matplotlib", reason="charts are in the extra plots")
     calibrate(kernels)
     (tmp_path / "predicted.svg").mkdir()
@@ -259,7 +259,7 @@ def test_charts_that_cannot_be_written_are_refused(kernels: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(("slowdown", "word"), [(1.22, "slower"), (0.7, "faster")])
-def test_a_device_that_is_not_as_fast_as_when_the_fit_was_made_is_told(slowdown: float, word: str):
+def test_change_of_device_speed_since_the_fit_is_reported(slowdown: float, word: str):
     fit = Fit(model="linear", device="D", slug="d", counting="executed", weights={"launches": 1.0}, noise_floor=0.02)
     printed = " ".join(str(Validation((PREDICTION,), (), "d", "linear", fit, None, slowdown)).split())
     assert "noise floor: unknown (2.0 % when the fit was made)" in printed
@@ -267,25 +267,23 @@ def test_a_device_that_is_not_as_fast_as_when_the_fit_was_made_is_told(slowdown:
     assert f"the device is {word} now" in printed
 
 
-def test_an_archive_that_was_brought_home_is_validated_without_the_device(
-    kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_validate_from_an_archive_needs_no_device(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     calibrate(kernels, "--model", "linear")
     tested, archive = write_kernel_files(tmp_path / "tested", "long vectors"), tmp_path / "samples.jsonl"
-    there = run("validate", *SYNTHETIC, "--kernels", tested, "--archive", archive)
+    on_device = run("validate", *SYNTHETIC, "--kernels", tested, "--archive", archive)
     packed = tmp_path / "samples.jsonl.xz"
     packed.write_bytes(lzma.compress(archive.read_bytes()))
     archive.unlink()
     monkeypatch.setattr(backends, "BACKENDS", {"opencl": ("not_at_home", "Device")})
-    at_home = run("validate", "--kernels", tested, "--from-archive", packed)
-    assert (at_home.exit_code, at_home.stderr) == (0, "")
-    assert at_home.stdout == there.stdout
+    from_archive = run("validate", "--kernels", tested, "--from-archive", packed)
+    assert (from_archive.exit_code, from_archive.stderr) == (0, "")
+    assert from_archive.stdout == on_device.stdout
     refused = run("validate", "--kernels", kernels, "--from-archive", packed, "--device", "GPU")
     assert refused.exit_code == 2
     assert "--from-archive does not measure" in refused.stderr
 
 
-def test_an_archive_of_other_kernels_is_not_validated(kernels: Path, tmp_path: Path):
+def test_validate_refuses_an_archive_of_other_kernels(kernels: Path, tmp_path: Path):
     archive = tmp_path / "samples.jsonl"
     calibrate(kernels, "--archive", archive)
     refused = run("validate", "--from-archive", archive)

@@ -1,4 +1,4 @@
-"""``loopyperf compare``: a line for each model, or everything as JSON."""
+"""Tests of ``loopyperf compare``: a line for each model, and JSON."""
 
 import json
 from pathlib import Path
@@ -12,41 +12,41 @@ from tests.kernels import doubled
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 
 
-def test_compare_prints_a_line_for_each_model_that_is_asked():
-    asked = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline", "--model", "volkov")
-    lines = run("compare", DOUBLED, *asked).stdout.splitlines()
+def test_compare_prints_a_line_for_each_requested_model():
+    options = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline", "--model", "volkov")
+    lines = run("compare", DOUBLED, *options).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "model", "roofline", "volkov"]
-    over = run("compare", DOUBLED, *asked, "--occupancy").stdout.splitlines()
+    over = run("compare", DOUBLED, *options, "--occupancy").stdout.splitlines()
     assert [line.split()[0] for line in over[1:]] == ["warps", "roofline", "volkov", "not"]
     assert over[-1].strip() == "not shown: 26 of 32 occupancies"
-    printed = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
+    printed = json.loads(run("compare", DOUBLED, *options, "--json").stdout)
     expected = lpp.compare(doubled(), n=4096, device="nvidia-v100", models=["roofline", "volkov"])
     assert printed == expected.to_dict()
 
 
-def test_where_no_model_has_an_answer_the_status_says_so_and_the_reason_is_whole(tmp_path: Path):
+def test_status_is_1_with_full_reasons_if_there_is_no_estimate(tmp_path: Path):
     (tmp_path / "wide.py").write_text("from tests.kernels import doubled\n\nknl = doubled(group=2048)\n")
     printed = run("compare", tmp_path / "wide.py:knl", "--set", "n=4096", "--device", "nvidia-v100")
     assert (printed.exit_code, printed.stderr) == (1, "")
     assert "2,048 work-items, at most 1,024; use smaller groups" in " ".join(printed.stdout.split())
 
 
-def test_the_model_of_a_fit_answers_by_it(tmp_path: Path):
+def test_model_of_a_fit_uses_its_weights(tmp_path: Path):
     fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 2.0})
     save_fit(fit, tmp_path / "fit.json")
-    asked = ("--set", "n=4096", "--model", "linear", "--model", "roofline", "--fit", str(tmp_path / "fit.json"))
-    said = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
-    assert said == lpp.compare(doubled(), n=4096, models=["linear", "roofline"], fit=fit).to_dict()
-    assert said["estimates"]["linear"]["seconds"] == 2.0
+    options = ("--set", "n=4096", "--model", "linear", "--model", "roofline", "--fit", str(tmp_path / "fit.json"))
+    result = json.loads(run("compare", DOUBLED, *options, "--json").stdout)
+    assert result == lpp.compare(doubled(), n=4096, models=["linear", "roofline"], fit=fit).to_dict()
+    assert result["estimates"]["linear"]["seconds"] == 2.0
 
 
-def test_a_fit_does_not_know_the_occupancy():
+def test_fit_with_occupancy_option_is_refused():
     refused = run("compare", DOUBLED, "--set", "n=4096", "--device", "nvidia-v100", "--occupancy", "--fit", "fit.json")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "drop --fit" in refused.stderr
 
 
-def test_a_device_that_nobody_knows_is_refused_in_one_line():
+def test_unknown_device_is_refused():
     refused = run("compare", DOUBLED, "--set", "n=16", "--device", "best")
     assert refused.exit_code == 1
     assert "no device called 'best'" in refused.stderr

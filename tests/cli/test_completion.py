@@ -1,4 +1,4 @@
-"""Completion, as the reference of the commands says that it is switched on."""
+"""Tests of shell completion, enabled as the command reference describes."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ PAGE = SITE / "reference" / "commands.md"
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """Return an environment in which ``loopyperf`` is this one."""
+    """Return an environment in which ``loopyperf`` runs this package."""
     script = tmp_path / "loopyperf"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m loopyperf "$@"\n', encoding="utf-8")
     script.chmod(0o755)
@@ -26,22 +26,22 @@ def shell(tmp_path: Path) -> dict[str, str]:
 
 
 def documented(name: str) -> str:
-    """Return the line by which the page switches completion on in the shell called *name*."""
+    """Return the line of the reference that enables completion in the shell *name*."""
     (line,) = [block.text.strip() for block in blocks(PAGE) if f"{name}_source" in block.text]
     return line
 
 
-def in_bash(words: str, shell: dict[str, str]) -> list[str]:
-    """Return to what bash completes the last of *words*; before it, what it is told to complete by itself."""
+def bash_completions(words: str, shell: dict[str, str]) -> list[str]:
+    """Return bash's completions of the last of *words*, preceded by the options passed to ``compopt``."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("there is no bash")
-    asked = (
+    commands = (
         f'compopt() {{ echo compopt "$@"; }}\n{documented("bash")}\n'
         f"COMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}\n"
         '_loopyperf_completion loopyperf\nprintf "%s\\n" "${COMPREPLY[@]}"'
     )
-    done = subprocess.run([bash, "-c", asked], env=shell, capture_output=True, text=True, check=True)
+    done = subprocess.run([bash, "-c", commands], env=shell, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout.splitlines()
 
@@ -59,12 +59,12 @@ def in_bash(words: str, shell: dict[str, str]) -> list[str]:
         ("loopyperf calibrate --kernels my", ["compopt -o dirnames", ""]),
     ],
 )
-def test_bash_completes_what_is_begun(words: str, completed: list[str], shell: dict[str, str]) -> None:
-    assert in_bash(words, shell) == completed
+def test_bash_completes_words(words: str, completed: list[str], shell: dict[str, str]) -> None:
+    assert bash_completions(words, shell) == completed
 
 
-def told(words: str) -> list[str]:
-    """Return what bash is told that completes the last of *words*: ``plain`` and a word, or what kind it is to find."""
+def completions(words: str) -> list[str]:
+    """Return what the program prints for bash: ``plain`` and a completion of the last word, or a type of path."""
     number = str(len(words.split()) - 1)
     environment = {"_LOOPYPERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": number}
     done = CliRunner().invoke(program, [], prog_name="loopyperf", env=environment)
@@ -87,11 +87,11 @@ def told(words: str) -> list[str]:
         ("loopyperf devices --j", ["--json"]),
     ],
 )
-def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[str]) -> None:
-    assert told(words) == [f"plain,{name}" for name in completed]
+def test_names_and_options_are_completed(words: str, completed: list[str]) -> None:
+    assert completions(words) == [f"plain,{name}" for name in completed]
 
 
-def test_the_shell_completes_files(subtests: pytest.Subtests) -> None:
+def test_file_arguments_are_completed_by_the_shell(subtests: pytest.Subtests) -> None:
     for words in [
         "loopyperf estimate mat",
         "loopyperf estimate --set n = 64 mat",
@@ -107,18 +107,18 @@ def test_the_shell_completes_files(subtests: pytest.Subtests) -> None:
         "loopyperf estimate matmul.py:tiled --device mat",
     ]:
         with subtests.test(words=words):
-            assert told(words) == ["file,mat"]
+            assert completions(words) == ["file,mat"]
 
 
-def test_the_shell_completes_folders() -> None:
-    assert told("loopyperf calibrate --kernels my") == ["dir,my"]
+def test_folder_arguments_are_completed_by_the_shell() -> None:
+    assert completions("loopyperf calibrate --kernels my") == ["dir,my"]
 
 
-def test_who_completes_a_word_hears_of_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_ignores_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
-    assert told("loopyperf coverage --device amd") == []
-    assert told("loopyperf estimate matmul.py:tiled --device amd") == ["file,amd"]
+    assert completions("loopyperf coverage --device amd") == []
+    assert completions("loopyperf estimate matmul.py:tiled --device amd") == ["file,amd"]
 
 
 SOURCE = """
@@ -139,7 +139,7 @@ DEFINED = ["tiled", "tiled_more", "variants", "tiles"]
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        # where a colon ends a word, as it usually does in bash, and where not
+        # with and without a colon as a word break, as in bash's default COMP_WORDBREAKS
         ("loopyperf estimate matmul.py", [f"matmul.py:{name}" for name in DEFINED]),
         ("loopyperf estimate matmul.py :", DEFINED),
         ("loopyperf rank matmul.py : v", ["variants"]),
@@ -154,7 +154,7 @@ DEFINED = ["tiled", "tiled_more", "variants", "tiles"]
         ("loopyperf trace --set n = 64 matmul.py : tiled_", ["tiled_more"]),
     ],
 )
-def test_what_a_kernel_file_defines_is_completed_without_executing_it(
+def test_names_in_a_kernel_file_are_completed_without_executing_it(
     words: str, completed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -162,11 +162,11 @@ def test_what_a_kernel_file_defines_is_completed_without_executing_it(
     for name in ("matmul.py", "one:two.py"):
         Path(name).write_text(SOURCE, encoding="utf-8")
     Path("broken.py").write_text("def tiled(:\n", encoding="utf-8")
-    assert told(words) == [f"plain,{name}" for name in completed]
+    assert completions(words) == [f"plain,{name}" for name in completed]
 
 
 @pytest.mark.filterwarnings("error")
-def test_what_python_warns_of_in_a_kernel_file_is_not_said_to_who_completes_a_word(tmp_path: Path) -> None:
+def test_completion_suppresses_syntax_warnings_of_kernel_files(tmp_path: Path) -> None:
     file = tmp_path / "matmul.py"
     file.write_text('def tiled(): return "\\d"\n', encoding="utf-8")
     assert defined_in(file) == ["tiled"]
@@ -175,7 +175,7 @@ def test_what_python_warns_of_in_a_kernel_file_is_not_said_to_who_completes_a_wo
 @pytest.mark.parametrize(
     ("name", "registers"), [("zsh", "compdef _loopyperf_completion"), ("fish", "complete --no-files")]
 )
-def test_other_shells_are_given_a_script_of_theirs(name: str, registers: str, shell: dict[str, str]) -> None:
+def test_zsh_and_fish_get_their_own_scripts(name: str, registers: str, shell: dict[str, str]) -> None:
     assert f"_LOOPYPERF_COMPLETE={name}_source loopyperf" in documented(name)
     done = subprocess.run(
         ["loopyperf"],

@@ -1,4 +1,4 @@
-"""``loopyperf coverage``, and the gaps that ``loopyperf calibrate`` ends with."""
+"""Tests of ``loopyperf coverage``, and of the gaps that ``loopyperf calibrate`` prints."""
 
 import json
 import re
@@ -13,25 +13,23 @@ from tests.small_campaign import write_kernel_files
 
 @pytest.fixture
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``--backend synthetic`` open it."""
+    """Register the backend ``synthetic``."""
     monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("tests.small_campaign", "device")})
 
 
 @pytest.mark.usefixtures("synthetic")
-def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_calibrate_prints_gaps_and_coverage_prints_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "400")
     fit = tmp_path / "fit.json"
     folder = write_kernel_files(tmp_path / "kernels")
     calibrated = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--output", fit)
-    # of the paper's 154 properties there are 7: additions, multiplications, accesses of 32 bits and stride 1, overheads
+    # 7 of the paper's 154 properties occur: additions, multiplications, 32-bit accesses of stride 1, overheads
     assert "in no kernel: barriers, f32 div, f32 pow, " in calibrated.stdout
     assert "and 135 more" in calibrated.stdout
     assert re.search(r"^f32 add: only 2 of the kernels have it$", calibrated.stdout, re.MULTILINE)
     assert "global load 32-bit stride 1:" not in calibrated.stdout
     printed = run("coverage", "--fit", fit).stdout
-    # twice "sum", each time at three sizes, of 2 additions for each of 2^14 to 2^19 elements
+    # two "sum" kernels at three sizes each, with 2 additions for each of 2^14 to 2^19 elements
     assert re.search(r" +f32 add +2 +3.3e\+04 to 1e\+06 +[\d.]+ +long vectors, vectors", printed)
     assert "local store 64-bit" in printed
     assert "local store 64-bit" not in calibrated.stdout
@@ -49,7 +47,7 @@ def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
         ("--group-size 256 --local-memory -5", "-5 is not in the range x>=0"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(options: str, message: str):
+def test_contradictory_options_are_refused(options: str, message: str):
     refused = run("coverage", *options.split())
     assert refused.exit_code == 2
     assert message in " ".join(refused.output.split())
@@ -63,14 +61,14 @@ def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest
     assert re.search(r" +global store 32-bit stride 1 +5 +1.6e\+04 to 6.6e\+04 +vectors", printed.stdout)
 
 
-def test_kernels_that_the_stated_memory_does_not_suffice_for_exercise_nothing(tmp_path: Path):
+def test_kernels_that_exceed_the_given_memory_are_excluded(tmp_path: Path):
     file = write_kernel_files(tmp_path / "kernels", "vectors") / "vectors.py"
     source = file.read_text(encoding="utf-8")
     file.write_text(source.replace("STATEMENTS.items()]", "STATEMENTS.items() if limits.local_memory]"), "utf-8")
-    asked = ("coverage", "--group-size", 256, "--kernels", file.parent)
-    assert run(*asked).stdout.startswith("kernels that exercise each property\n")
+    arguments = ("coverage", "--group-size", 256, "--kernels", file.parent)
+    assert run(*arguments).stdout.startswith("kernels that exercise each property\n")
     for too_little in (("--local-memory", 0), ("--global-memory", 1)):
-        (line,) = run(*asked, *too_little).stdout.splitlines()
+        (line,) = run(*arguments, *too_little).stdout.splitlines()
         assert line.startswith("in no kernel: barriers, f32 add, ")
 
 

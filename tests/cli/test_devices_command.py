@@ -1,4 +1,4 @@
-"""``loopyperf devices``: which devices are known, and what is known of one."""
+"""Tests of ``loopyperf devices``: the list of devices, and the parameters of one device."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.cli.invoked import run
 KERNELS = Path(__file__).parents[1] / "kernels.py"
 
 
-def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: Path, monkeypatch: pytest.MonkeyPatch):
+def test_devices_lists_device_files_and_fits(own_data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "160")
     own = own_data / "fits" / "made-up-1" / "linear.json"
     save_fit(Fit(model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0}), own)
@@ -38,7 +38,7 @@ def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: P
     )
 
 
-def test_devices_lists_a_fit_with_the_description_of_its_device_and_says_of_one_that_it_cannot_be_read(own_data: Path):
+def test_fits_are_listed_with_their_device_and_with_read_errors(own_data: Path):
     slug = "geforce-gtx-1060-6gb"
     by_driver = own_data / "fits" / slug / "linear.json"
     save_fit(Fit(model="linear", device="GTX 1060", slug=slug, counting="paper", weights={"a": 1.0}), by_driver)
@@ -56,14 +56,14 @@ def test_devices_lists_a_fit_with_the_description_of_its_device_and_says_of_one_
 
 @pytest.fixture
 def bad(own_data: Path) -> Path:
-    """A description of one's own that lacks what it needs."""
+    """Return a device file of the user that lacks required fields."""
     path = own_data / "devices" / "bad.toml"
     path.parent.mkdir(parents=True)
     path.write_text('schema = 1\nname = "Bad"\n', encoding="utf-8")
     return path
 
 
-def test_a_description_that_cannot_be_read_is_listed_with_the_reason_and_hides_no_other(bad: Path):
+def test_unreadable_device_file_is_listed_with_the_reason(bad: Path):
     listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
     assert list(listed) == list(lpp.devices())
     assert listed["nvidia-v100"]["description"]["error"] is None
@@ -75,7 +75,7 @@ def test_a_description_that_cannot_be_read_is_listed_with_the_reason_and_hides_n
     assert listed["bad"]["description"]["error"] in shown.stdout
 
 
-def test_it_is_named_only_where_a_device_is_not_found_and_refused_where_it_is_asked_for(bad: Path):
+def test_unreadable_device_file_is_refused_only_if_requested(bad: Path):
     unknown = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "nope")
     assert unknown.stderr.startswith("Error: no device called 'nope'; nearest: ")
     assert f". Skipped: {bad}: " in unknown.stderr
@@ -102,7 +102,7 @@ def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pyte
     assert len(re.findall(r"^ +\w", table, re.MULTILINE)) == headings + sum(len(part.sources) for part in device.parts)
 
 
-def test_devices_show_prints_json_that_says_the_same():
+def test_devices_show_prints_the_parameters_as_json():
     shown = json.loads(run("devices", "show", "nvidia-titan-v", "--json").stdout)
     assert shown == json.loads(run("devices", "--json", "show", "nvidia-titan-v").stdout)
     assert (shown["device"], shown["vendor"], shown["target"]) == ("nvidia-titan-v", "NVIDIA", "7.0")
@@ -113,9 +113,7 @@ def test_devices_show_prints_json_that_says_the_same():
     assert all(row["unit"] and row["source"] and row["meaning"] for row in rows.values())
 
 
-def test_devices_tells_at_a_glance_which_models_answer_and_show_lists_what_they_assume(
-    own_data: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_devices_counts_usable_models_and_show_lists_assumptions(own_data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "400")
     (own_data / "devices").mkdir(parents=True)
     text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")

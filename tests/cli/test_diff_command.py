@@ -1,4 +1,4 @@
-"""``loopyperf diff``: what ``lpp.diff`` says, in a terminal, as JSON and as a page."""
+"""Tests of ``loopyperf diff``: its output on a terminal, as JSON and as a page."""
 
 import json
 import re
@@ -24,7 +24,7 @@ V100 = ("--device", "nvidia-v100")
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file with a kernel that is slow, and one that is mended."""
+    """Return a file with a slow kernel and a fixed version of it."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("COLUMNS", "80")
     path = tmp_path / "two_products.py"
@@ -32,7 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_it_prints_what_python_says_of_two_variants(file: Path):
+def test_output_equals_diff_of_two_variants(file: Path):
     printed = run("diff", f"{file}:slow", f"{file}:padded", "--set", "n=512", *V100)
     expected = lpp.diff(product(), product(mended=True), n=512, device="nvidia-v100")
     assert (printed.exit_code, printed.stderr) == (0, "")
@@ -41,7 +41,7 @@ def test_it_prints_what_python_says_of_two_variants(file: Path):
     assert re.search(r"wavefronts per load of b_fetch +8 +1", printed.stdout)
 
 
-def test_json_is_the_difference(file: Path):
+def test_json_equals_the_difference(file: Path):
     printed = run("diff", f"{file}:slow", f"{file}:padded", "--set", "n=512", *V100, "--json")
     expected = lpp.diff(product(), product(mended=True), n=512, device="nvidia-v100")
     assert json.loads(printed.stdout) == json.loads(json.dumps(expected.to_dict()))
@@ -54,22 +54,22 @@ def test_one_kernel_is_compared_at_two_sizes_and_on_two_devices(file: Path):
     assert [each["device"] for each in json.loads(devices.stdout)["compared"]] == ["nvidia-v100", "nvidia-a100"]
 
 
-def test_one_kernel_alone_is_no_command_line_of_ours(file: Path):
+def test_single_kernel_is_a_usage_error(file: Path):
     refused = run("diff", f"{file}:slow", "--set", "n=256", *V100)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "give a second FILE.py:FUNCTION, --set-after, or a second --device" in refused.stderr
 
 
-def test_a_third_device_is_refused(file: Path):
+def test_third_device_is_refused(file: Path):
     refused = run("diff", f"{file}:slow", "--set", "n=256", *V100, "--device", "nvidia-a100", "--device", "amd-r9-fury")
     assert refused.exit_code == 1
     assert refused.stderr == "Error: expected one or two devices, got 3\n"
 
 
-def test_the_page_is_written_beside_the_answer(file: Path, tmp_path: Path):
-    asked = ("diff", f"{file}:slow", f"{file}:padded", "--set", "n=512", *V100, "-o", tmp_path / "diff.html")
-    printed = run(*asked)
+def test_page_is_written_in_addition_to_the_output(file: Path, tmp_path: Path):
+    arguments = ("diff", f"{file}:slow", f"{file}:padded", "--set", "n=512", *V100, "-o", tmp_path / "diff.html")
+    printed = run(*arguments)
     assert printed.exit_code == 0
     assert str(tmp_path / "diff.html") in printed.stdout.splitlines()[-1]
     assert "wavefronts per load of b_fetch" in (tmp_path / "diff.html").read_text(encoding="utf-8")
-    assert json.loads(run(*asked, "--json").stdout)["path"] == str(tmp_path / "diff.html")
+    assert json.loads(run(*arguments, "--json").stdout)["path"] == str(tmp_path / "diff.html")

@@ -1,4 +1,4 @@
-"""``loopyperf doctor``: what it is content with, and what it says of what it is not."""
+"""Tests of ``loopyperf doctor``: the checks that pass, and the messages of those that fail."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_is_content_without_a_device():
+def test_doctor_succeeds_without_a_device():
     examined = run("doctor")
     assert examined.exit_code == 0
     assert "barvinok: counts are symbolic and exact" in examined.stdout
@@ -28,14 +28,14 @@ def test_doctor_is_content_without_a_device():
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_prints_brackets_as_they_are():
+def test_doctor_prints_brackets_literally():
     printed = run("doctor").stdout
     for kind in ("OpenCL", "CUDA"):
         assert f"none {kind} device: install it: pip install 'loopyperf[opencl]'" in printed
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_fails_without_barvinok_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch):
+def test_doctor_fails_without_barvinok_and_names_the_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(doctor_file, "engine_is_exact", lambda: False)
     examined = run("doctor")
     assert examined.exit_code == 1
@@ -43,7 +43,7 @@ def test_doctor_fails_without_barvinok_and_says_how_to_mend_it(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_says_that_a_simulator_that_is_not_compiled_is_slow(monkeypatch: pytest.MonkeyPatch):
+def test_doctor_reports_a_simulator_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(doctor_file, "compiled_or_why_not", lambda: (None, "install a wheel"))
     examined = run("doctor")
     assert examined.exit_code == 0
@@ -51,7 +51,7 @@ def test_doctor_says_that_a_simulator_that_is_not_compiled_is_slow(monkeypatch: 
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_fails_for_a_description_that_is_none(own_data: Path):
+def test_doctor_fails_for_an_invalid_device_file(own_data: Path):
     (own_data / "devices").mkdir(parents=True)
     (own_data / "devices" / "my-gpu.toml").write_text("schema = 1\n")
     examined = run("doctor")
@@ -61,7 +61,7 @@ def test_doctor_fails_for_a_description_that_is_none(own_data: Path):
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_fails_for_a_fit_that_cannot_be_read(own_data: Path):
+def test_doctor_fails_for_a_corrupt_fit(own_data: Path):
     own = own_data / "fits" / "amd-r9-fury"
     own.mkdir(parents=True)
     (own / "linear.json").write_text('{"schema": 1, "weights"')
@@ -71,7 +71,7 @@ def test_doctor_fails_for_a_fit_that_cannot_be_read(own_data: Path):
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_says_the_same_in_json():
+def test_json_of_doctor_equals_the_text():
     found = json.loads(run("doctor", "--json").stdout)
     lines = run("doctor").stdout
     assert all(each["text"].partition(":")[0] in lines for each in found)

@@ -1,4 +1,4 @@
-"""How a command ends that does not come to its end: by Ctrl-C, or where standard output is full or closed."""
+"""Tests of commands that end early: interrupted, terminated, or with standard output full or closed."""
 
 import os
 import signal
@@ -28,13 +28,13 @@ def interrupted(*_: object, **__: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def test_an_interruption_is_one_line_and_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_gives_one_line_and_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "estimate", interrupted)
     ended = run("estimate", DOUBLED, "--set", "n=64")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
 
 
-def test_on_a_terminal_that_line_stands_below_what_the_keys_have_written(tmp_path: Path) -> None:
+def test_interrupt_on_a_terminal_starts_a_new_line(tmp_path: Path) -> None:
     file = tmp_path / "interrupting.py"
     file.write_text("raise KeyboardInterrupt", encoding="utf-8")
     screen, terminal = os.openpty()
@@ -47,7 +47,7 @@ def test_on_a_terminal_that_line_stands_below_what_the_keys_have_written(tmp_pat
     ("command", "works"),
     [(calibrate, "run_calibration"), (microbenchmark, "run_microbenchmarks"), (validate, "run_validation")],
 )
-def test_whoever_interrupts_a_campaign_is_told_that_it_goes_on(
+def test_interrupted_campaign_says_how_to_resume(
     command: object, works: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -56,28 +56,28 @@ def test_whoever_interrupts_a_campaign_is_told_that_it_goes_on(
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {GOES_ON}\n")
 
 
-def with_module(module: str, source: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Return how a command ends where the *source* of a *module* that it imports is another one."""
+def run_with_module(module: str, source: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Return how a command ends if *source* replaces a *module* that it imports."""
     (folder / f"{module}.py").write_text(source)
-    beside = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
     started = [sys.executable, "-m", "loopyperf", "estimate", "nowhere.py:f"]
-    return subprocess.run(started, env=beside, capture_output=True, text=True, check=False)
+    return subprocess.run(started, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("module", ["click", "islpy"])
-def test_so_it_is_while_modules_are_imported(module: str, tmp_path: Path) -> None:
-    ended = with_module(module, "raise KeyboardInterrupt", tmp_path)
+def test_interrupt_during_imports_gives_one_line_and_status_130(module: str, tmp_path: Path) -> None:
+    ended = run_with_module(module, "raise KeyboardInterrupt", tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
 
 
 @pytest.mark.parametrize("module", ["click", "islpy"])
-def test_what_cannot_be_imported_is_one_line_and_status_1(module: str, tmp_path: Path) -> None:
-    ended = with_module(module, "raise ImportError('it is torn\\n\\nto pieces')", tmp_path)
+def test_import_error_gives_one_line_and_status_1(module: str, tmp_path: Path) -> None:
+    ended = run_with_module(module, "raise ImportError('it is torn\\n\\nto pieces')", tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
     assert ended.stderr.startswith("Error: loopyperf cannot start: it is torn to pieces; ")
 
 
-def test_what_the_system_refuses_is_told_as_it_is_where_standard_output_takes_the_answer(
+def test_os_error_is_raised_unchanged_if_stdout_is_writable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(*_: object, **__: object) -> NoReturn:
@@ -91,7 +91,7 @@ def test_what_the_system_refuses_is_told_as_it_is_where_standard_output_takes_th
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["devices"], ["devices", "--json"]])
-def test_output_that_nothing_takes_is_one_line_and_status_1(arguments: list[str], unbuffered: str) -> None:
+def test_full_stdout_gives_one_line_and_status_1(arguments: list[str], unbuffered: str) -> None:
     with FULL.open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "loopyperf", *arguments],
@@ -105,50 +105,52 @@ def test_output_that_nothing_takes_is_one_line_and_status_1(arguments: list[str]
     assert ended.stderr.startswith("Error: cannot write to standard output: [Errno 28]")
 
 
-def closing(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return how a command ends that a shell starts with *streams* closed."""
+def run_with_closed_streams(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return how a command ends if a shell starts it with the redirections *streams*, which close streams."""
     line = f'"$@" {streams}'
     started = ["sh", "-c", line, "sh", sys.executable, "-m", "loopyperf", *arguments]
-    beside = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(started, env=beside, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(started, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["devices"], ["devices", "--json"]])
-def test_so_it_is_where_standard_output_is_closed(arguments: list[str]) -> None:
-    ended = closing(">&-", *arguments)
-    said = "Error: cannot write to standard output: [Errno 9] Bad file descriptor\n"
-    assert (ended.returncode, ended.stderr) == (1, said)
-    assert closing(">&- 2>&-", *arguments).returncode == 1
+def test_closed_stdout_gives_one_line_and_status_1(arguments: list[str]) -> None:
+    ended = run_with_closed_streams(">&-", *arguments)
+    message = "Error: cannot write to standard output: [Errno 9] Bad file descriptor\n"
+    assert (ended.returncode, ended.stderr) == (1, message)
+    assert run_with_closed_streams(">&- 2>&-", *arguments).returncode == 1
 
 
-def test_an_interruption_has_its_status_where_standard_error_is_closed(tmp_path: Path) -> None:
+def test_interrupt_has_status_130_if_stderr_is_closed(tmp_path: Path) -> None:
     file = tmp_path / "interrupting.py"
     file.write_text("raise KeyboardInterrupt", encoding="utf-8")
-    assert closing("2>&-", "estimate", f"{file}:f").returncode == 130
+    assert run_with_closed_streams("2>&-", "estimate", f"{file}:f").returncode == 130
 
 
-# {{{ surroundings
+# {{{ environment
 
 
-def estimating(**variables: str) -> subprocess.CompletedProcess[bytes]:
-    """Return how an estimate ends where *variables* of the environment are other ones."""
-    asked = ["estimate", DOUBLED, "--set", "n=65536", "--device", "nvidia-v100", "--model", "roofline"]
-    beside = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
-    beside |= {"PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run([sys.executable, "-m", "loopyperf", *asked], env=beside, capture_output=True, check=False)
+def run_estimate(**variables: str) -> subprocess.CompletedProcess[bytes]:
+    """Return how an estimate ends with these environment *variables*."""
+    words = ["estimate", DOUBLED, "--set", "n=65536", "--device", "nvidia-v100", "--model", "roofline"]
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    environment |= {"PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "loopyperf", *words], env=environment, capture_output=True, check=False
+    )
 
 
-def test_an_output_without_unicode_has_the_same_answer_in_other_letters() -> None:
-    plain, full = estimating(PYTHONIOENCODING="ascii"), estimating(PYTHONIOENCODING="utf-8")
+def test_ascii_output_replaces_other_characters() -> None:
+    plain, full = run_estimate(PYTHONIOENCODING="ascii"), run_estimate(PYTHONIOENCODING="utf-8")
     assert (plain.returncode, plain.stderr) == (0, b"")
     assert "µs" in full.stdout.decode()
     assert plain.stdout.decode("ascii").split() == full.stdout.decode().replace("µ", "u").replace("·", "*").split()
 
 
-def test_where_no_cache_can_be_kept_there_is_an_answer_and_one_line() -> None:
-    ended = estimating(HOME="/proc", LOOPYPERF_CACHE="")
+def test_unwritable_cache_gives_an_estimate_and_one_warning() -> None:
+    ended = run_estimate(HOME="/proc", LOOPYPERF_CACHE="")
     assert ended.returncode == 0
-    assert ended.stdout == estimating().stdout
+    assert ended.stdout == run_estimate().stdout
     assert ended.stderr.startswith(b"Warning: cannot write caches to /proc/")
     assert ended.stderr.count(b"\n") == 1
 
@@ -160,22 +162,22 @@ def spin():
     sum(itertools.repeat(1, 10**11))
 variants = {"one": spin, "other": spin}
 """
-"""computes in C, where nothing is heard"""
+"""computes in C code, where Python handles no signals"""
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)])
-def test_a_command_that_is_ended_leaves_no_workers(number: int, status: int, tmp_path: Path) -> None:
+def test_terminated_command_leaves_no_workers(number: int, status: int, tmp_path: Path) -> None:
     (tmp_path / "hanging.py").write_text(HANGING)
-    asked = ["rank", "hanging.py:variants", "--set", "n=64", "--device", "nvidia-v100", "--workers", "2"]
-    beside = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = ["rank", "hanging.py:variants", "--set", "n=64", "--device", "nvidia-v100", "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = subprocess.Popen(
-        [sys.executable, "-m", "loopyperf", *asked], cwd=tmp_path, env=beside, stderr=subprocess.PIPE
+        [sys.executable, "-m", "loopyperf", *words], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
     )
-    until(lambda: len(workers(tmp_path)) == 2)
+    wait_until(lambda: len(workers(tmp_path)) == 2)
     command.send_signal(number)
-    _, said = command.communicate(timeout=60)
-    assert (command.returncode, said) == (status, b"" if number == signal.SIGKILL else b"Terminated\n")
-    until(lambda: not any(is_alive(each) for each in workers(tmp_path)))
+    _, message = command.communicate(timeout=60)
+    assert (command.returncode, message) == (status, b"" if number == signal.SIGKILL else b"Terminated\n")
+    wait_until(lambda: not any(is_alive(each) for each in workers(tmp_path)))
 
 
 def workers(folder: Path) -> list[int]:
@@ -190,8 +192,8 @@ def is_alive(process: int) -> bool:
     return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until it *holds*; fail where that takes too long."""
+def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until *holds* returns true; fail after *seconds*."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end

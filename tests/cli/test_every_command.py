@@ -1,4 +1,4 @@
-"""What holds for every command of the COMMANDS table, and what each does with bad input."""
+"""Tests that apply to every command of the COMMANDS table, and tests of bad input."""
 
 import json
 import os
@@ -23,8 +23,8 @@ ON_FURY = ("--device", "amd-r9-fury")
 
 
 @pytest.fixture(autouse=True)
-def imports_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget where a kernel file was, and the modules that it brought."""
+def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore ``sys.path``, and remove the modules of kernel files."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     for name, module in list(sys.modules.items()):
@@ -32,27 +32,27 @@ def imports_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
             del sys.modules[name]
 
 
-PARTS = [(name, part) for name, command in COMMANDS.items() for part in getattr(command, "commands", {})]
-every_part_of_a_command = pytest.mark.parametrize(("name", "part"), PARTS)
+SUBCOMMANDS = [(name, part) for name, command in COMMANDS.items() for part in getattr(command, "commands", {})]
+every_subcommand = pytest.mark.parametrize(("name", "part"), SUBCOMMANDS)
 """``loopyperf NAME PART``"""
 
 
 # {{{ as a module
 
 
-def as_a_module(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "loopyperf", *arguments], capture_output=True, text=True, cwd=ROOT)
 
 
-def test_the_package_runs_as_a_module_and_is_called_as_the_script_is():
-    started = as_a_module("--help")
+def test_package_runs_as_a_module_named_like_the_script():
+    started = run_module("--help")
     assert (started.returncode, started.stderr) == (0, "")
     assert started.stdout.startswith("Usage: loopyperf [OPTIONS] COMMAND")
     assert all(name in started.stdout for name in COMMANDS)
 
 
-def test_an_error_of_the_module_is_one_line_and_status_1():
-    refused = as_a_module("estimate", DOUBLED, "--set", "n=64", "--device", "nobodys-device")
+def test_error_of_the_module_gives_one_line_and_status_1():
+    refused = run_module("estimate", DOUBLED, "--set", "n=64", "--device", "nobodys-device")
     assert refused.returncode == 1
     assert refused.stderr.startswith("Error: no device called 'nobodys-device'; nearest: ")
     assert len(refused.stderr.splitlines()) == 1
@@ -64,47 +64,47 @@ def test_an_error_of_the_module_is_one_line_and_status_1():
 # {{{ every command
 
 
-def test_a_command_has_help_with_an_example_on_one_line(subtests: pytest.Subtests):
+def test_command_help_has_an_example_on_one_line(subtests: pytest.Subtests):
     for name in COMMANDS:
         with subtests.test(name=name):
-            helped = run(name, "--help")
-            assert helped.exit_code == 0
-            assert re.search(rf"^  Example: (\w+=\w+ )?loopyperf {name}\b.*$", helped.stdout, re.MULTILINE)
-            assert run(name, "-h").stdout == helped.stdout
+            help_result = run(name, "--help")
+            assert help_result.exit_code == 0
+            assert re.search(rf"^  Example: (\w+=\w+ )?loopyperf {name}\b.*$", help_result.stdout, re.MULTILINE)
+            assert run(name, "-h").stdout == help_result.stdout
 
 
-def test_each_option_of_a_command_says_what_it_is_for(subtests: pytest.Subtests):
+def test_every_option_has_help(subtests: pytest.Subtests):
     for name in COMMANDS:
         with subtests.test(name=name):
             options = [parameter for parameter in COMMANDS[name].params if parameter.param_type_name == "option"]
             assert [option.name for option in options if not getattr(option, "help", None)] == []
 
 
-def test_help_says_what_an_option_is_by_default():
+def test_help_shows_default_values():
     assert "[default: opencl]" in run("calibrate", "--help").stdout
 
 
-@every_part_of_a_command
-def test_a_part_of_a_command_has_help_with_an_example_and_is_in_the_readme(name: str, part: str):
-    helped = run(name, part, "--help")
-    assert helped.exit_code == 0
-    assert re.search(rf"^  Example: loopyperf {name} {part}\b.*$", helped.stdout, re.MULTILINE)
+@every_subcommand
+def test_subcommand_has_help_with_an_example_and_is_in_the_readme(name: str, part: str):
+    help_result = run(name, part, "--help")
+    assert help_result.exit_code == 0
+    assert re.search(rf"^  Example: loopyperf {name} {part}\b.*$", help_result.stdout, re.MULTILINE)
     options = [each for each in COMMANDS[name].commands[part].params if each.param_type_name == "option"]
     assert [option.name for option in options if not option.help] == []
     assert f"loopyperf {name} {part}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_there_are_parts_of_commands():
-    assert ("devices", "show") in PARTS
+def test_subcommands_exist():
+    assert ("devices", "show") in SUBCOMMANDS
 
 
-def test_a_command_is_listed_with_its_summary(subtests: pytest.Subtests):
+def test_help_lists_each_command_with_a_summary(subtests: pytest.Subtests):
     for name in COMMANDS:
         with subtests.test(name=name):
             assert re.search(rf"^  {name} +\S", run("--help").stdout, re.MULTILINE)
 
 
-def test_it_is_listed_with_what_its_own_help_begins_with(subtests: pytest.Subtests):
+def test_summary_is_the_start_of_the_help_of_the_command(subtests: pytest.Subtests):
     for name in COMMANDS:
         with subtests.test(name=name):
             assert SUMMARIES[name] == COMMANDS[name].get_short_help_str(limit=LONGEST)
@@ -131,9 +131,7 @@ COMPLETING = {"_LOOPYPERF_COMPLETE": "bash_complete", "COMP_WORDS": "loopyperf e
         (["devices", "--help"], {}, {"devices"}),
     ],
 )
-def test_a_start_imports_no_command_but_the_one_that_is_asked_for(
-    arguments: list[str], environment: dict[str, str], imported: set[str]
-):
+def test_only_the_requested_command_is_imported(arguments: list[str], environment: dict[str, str], imported: set[str]):
     started = subprocess.run(
         [sys.executable, "-c", STARTED, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -146,13 +144,13 @@ def test_a_start_imports_no_command_but_the_one_that_is_asked_for(
     assert imported or not {"loopy", "numpy", "scipy"} & modules
 
 
-def test_a_command_is_in_the_readme(subtests: pytest.Subtests):
+def test_every_command_is_in_the_readme(subtests: pytest.Subtests):
     for name in COMMANDS:
         with subtests.test(name=name):
             assert f"loopyperf {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_an_unknown_option_is_refused(subtests: pytest.Subtests):
+def test_unknown_option_is_refused(subtests: pytest.Subtests):
     for name in COMMANDS:
         with subtests.test(name=name):
             refused = run(name, "--no-such-option")
@@ -161,12 +159,12 @@ def test_an_unknown_option_is_refused(subtests: pytest.Subtests):
             assert "Traceback" not in refused.stderr
 
 
-def test_an_unknown_command_is_refused():
+def test_unknown_command_is_refused():
     assert run("guess").exit_code == 2
     assert "No such command 'guess'" in run("guess").stderr
 
 
-def test_the_program_says_its_version():
+def test_version_is_printed():
     assert run("--version").stdout.startswith("loopyperf, version ")
 
 
@@ -254,20 +252,20 @@ BAD_INPUT = {
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
     "an unknown OpenCL device": (["validate", "--device", "Voodoo 2"], ""),
 }
-"""by what is wrong: the command line, with paths to be made, and part of the message"""
+"""by error: the command line, with functions that create files, and part of the message"""
 
 
-def made(argument: object, folder: Path) -> str:
-    """Return an argument as text; functions make the file that they stand for."""
+def as_text(argument: object, folder: Path) -> str:
+    """Return *argument* as text; a function creates the file that it stands for."""
     if isinstance(argument, tuple):
-        return "".join(made(part, folder) for part in argument)
+        return "".join(as_text(part, folder) for part in argument)
     return str(argument(folder) if callable(argument) else argument)
 
 
-def test_bad_input_is_answered_by_one_line_and_status_1(subtests: pytest.Subtests, tmp_path: Path):
+def test_bad_input_gives_a_one_line_error_and_status_1(subtests: pytest.Subtests, tmp_path: Path):
     for name, (arguments, message) in BAD_INPUT.items():
         with subtests.test(name=name):
-            refused = run(*(made(argument, tmp_path) for argument in arguments))
+            refused = run(*(as_text(argument, tmp_path) for argument in arguments))
             lines = [line for line in refused.stderr.splitlines() if not line.startswith("Warning: ")]
             assert (refused.exit_code, refused.stdout) == (1, "")
             assert len(lines) == 1
@@ -275,7 +273,7 @@ def test_bad_input_is_answered_by_one_line_and_status_1(subtests: pytest.Subtest
             assert message in lines[0]
 
 
-def test_a_process_ends_with_status_1_and_no_traceback():
+def test_error_in_a_process_gives_status_1_and_no_traceback():
     main = "from loopyperf.cli import main; main()"
     command = [sys.executable, "-c", main, "estimate", DOUBLED, "--set", "n=16", "--device", "furry"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -283,7 +281,7 @@ def test_a_process_ends_with_status_1_and_no_traceback():
     assert re.fullmatch(r"Error: no device called 'furry'; nearest.*\n", process.stderr)
 
 
-def test_a_message_reads_the_same_in_python_and_in_the_shell():
+def test_message_is_the_same_in_python_and_in_the_shell():
     with pytest.raises(lpp.LoopyperfError) as refused:
         lpp.estimate(doubled(), n=16, device="furry")
     assert run("estimate", DOUBLED, "--set", "n=16", "--device", "furry").stderr == f"Error: {refused.value}\n"
@@ -292,10 +290,10 @@ def test_a_message_reads_the_same_in_python_and_in_the_shell():
 # }}}
 
 
-# {{{ what the commands print
+# {{{ output
 
 
-def test_estimate_prints_the_estimate_and_its_parts():
+def test_estimate_prints_the_time_and_its_breakdown():
     lines = run("estimate", DOUBLED, "--set", "n=1000000", *ON_FURY).stdout.splitlines()
     # 10^6 · (0.568 + 8.27 + 6.52 − 6.63) ps = 8.728 µs; 62500 groups · 3.75 ns = 234.375 µs; launch 129 µs
     assert lines[0] == "doubled(n=1000000) on amd-r9-fury, model linear: 372 µs, bound by work-groups"
@@ -312,54 +310,54 @@ def test_estimate_prints_the_estimate_and_its_parts():
     assert re.search(r"work-groups +62,500 +3.75 ns +234 µs +63 %$", lines[2])
 
 
-def test_estimate_prints_json_that_is_the_estimate():
+def test_json_of_estimate_equals_the_estimate():
     printed = json.loads(run("estimate", DOUBLED, "--set", "n=4096", *ON_FURY, "--json").stdout)
     assert printed == lpp.estimate(doubled(), n=4096, device="amd-r9-fury").to_dict()
 
 
-def test_a_size_named_like_an_option_can_be_set(tmp_path: Path):
+def test_size_named_like_an_option_can_be_set(tmp_path: Path):
     (tmp_path / "colliding.py").write_text("from tests.kernels import doubled\n\nknl = doubled('device')\n")
     printed = run("estimate", tmp_path / "colliding.py:knl", "--set", "device=64", *ON_FURY, "--json")
     assert json.loads(printed.stdout)["sizes"] == {"device": 64}
 
 
-def test_a_kernel_file_may_be_called_like_a_module_in_use(tmp_path: Path):
+def test_kernel_file_may_have_the_name_of_an_imported_module(tmp_path: Path):
     (tmp_path / "json.py").write_text("from tests.kernels import doubled\n\nknl = doubled()\n")
     printed = run("estimate", tmp_path / "json.py:knl", "--set", "n=64", *ON_FURY, "--json")
     assert json.loads(printed.stdout)["sizes"] == {"n": 64}
     assert sys.modules["json"] is json
 
 
-def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeypatch: pytest.MonkeyPatch):
+def test_tables_follow_columns_and_are_as_wide_as_needed_in_a_pipe(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     piped = run("devices").stdout
     monkeypatch.setenv("COLUMNS", "85")
-    told = max(map(len, run("devices").stdout.splitlines()))
-    assert 80 < told <= 85 < max(map(len, piped.splitlines())) <= 120
+    widest = max(map(len, run("devices").stdout.splitlines()))
+    assert 80 < widest <= 85 < max(map(len, piped.splitlines())) <= 120
 
 
 @pytest.mark.parametrize("columns", ["", "0", "wide"])
-def test_a_width_that_is_none_is_as_good_as_not_stated(columns: str):
+def test_invalid_columns_variable_is_ignored(columns: str):
     started = [sys.executable, "-m", "loopyperf", "devices"]
-    beside = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": columns}
-    printed = subprocess.run(started, env=beside, capture_output=True, text=True, check=True).stdout
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": columns}
+    printed = subprocess.run(started, env=variables, capture_output=True, text=True, check=True).stdout
     assert printed == run("devices").stdout
 
 
 # }}}
 
 
-# {{{ a model that runs the kernel
+# {{{ the sampled model, which executes the kernel
 
 
-def test_a_model_that_runs_the_kernel_needs_a_backend():
+def test_sampled_model_needs_a_backend():
     refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
     assert refused.exit_code == 1
     assert "executes part of the kernel; pass a backend: 'cuda' or 'opencl'" in refused.stderr
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
-def test_a_kernel_is_sampled_from_the_command_line():
+def test_sampled_model_runs_from_the_command_line():
     pytest.importorskip("pyopencl")
     answer = run("estimate", DOUBLED, "--set", "n=4096", "--model", "sampled", "--backend", "opencl", "--json")
     assert answer.exit_code == 0

@@ -1,6 +1,6 @@
-"""The examples that the commands' help ends with are run: they give answers, in 80 columns, and as JSON.
+"""Tests of the examples in the commands' help: they succeed, fit into 80 columns, and print JSON.
 
-What they measure is a device made of arithmetic, with few and small kernels; what they run is the command as it is.
+The commands are the real ones; they measure a synthetic device with few, small kernels.
 """
 
 import io
@@ -31,8 +31,8 @@ HERE = Path(__file__).parent
 TUTORIAL = HERE.parents[1] / "docs" / "tutorial"
 RECORDED = HERE.parent / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 WIDTH = 80
-AT_ONCE = {"cache", "devices", "doctor"}
-"""commands that do not make one wait"""
+IMMEDIATE = {"cache", "devices", "doctor"}
+"""commands that finish at once and show no progress"""
 STAGES = {
     "advise matmul.py:tiled --set n=1024 --device nvidia-v100": ["simulating"],
     "calibrate --samples": ["measuring", "sampling", "fitting"],
@@ -52,16 +52,16 @@ STAGES = {
     "validate": ["measuring", "predicting"],
     "validate --from-archive archive.jsonl": ["predicting"],
 }
-"""by what is typed: what is shown on a terminal while it goes on, in this order"""
+"""by command line: the stages that it shows on a terminal, in this order"""
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """Yield the command of each line of a help that is a command line of ours, with the line."""
+    """Yield each command line in the examples of the help, preceded by the name of its command."""
     for name, command in COMMANDS.items():
         for each in (command, *getattr(command, "commands", {}).values()):
-            epilog = re.sub(r"\\\n\s*", "", each.epilog or "")  # a line that goes on in the next one
+            epilog = re.sub(r"\\\n\s*", "", each.epilog or "")  # joins continued lines
             for line in re.findall(r"^(?:Example: )?(?:\w+=\S+ )?(loopyperf .*)$", epilog, re.MULTILINE):
                 yield name, line
 
@@ -70,23 +70,23 @@ EXAMPLES = sorted({line for _, line in examples()})
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the examples speak of."""
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files that the examples use."""
     folder = tmp_path_factory.mktemp("desk")
     for name in ("matmul.py", "tiles.py"):
         shutil.copy(TUTORIAL / name, folder)
     write_kernel_files(folder / "package" / "measurement_kernels")
     write_kernel_files(folder / "package" / "test_kernels", "long vectors")
-    with at_the_desk(folder):
+    with in_workspace(folder):
         for words in ("calibrate --samples --archive archive.jsonl", "calibrate --samples --archive gpu.jsonl"):
-            assert typed(f"loopyperf {words}").exit_code == 0
-        assert typed("loopyperf train gpu.jsonl").exit_code == 0
+            assert run_line(f"loopyperf {words}").exit_code == 0
+        assert run_line("loopyperf train gpu.jsonl").exit_code == 0
     return folder
 
 
 @contextmanager
-def at_the_desk(folder: Path) -> Iterator[None]:
-    """Be where the examples find what they speak of."""
+def in_workspace(folder: Path) -> Iterator[None]:
+    """Run in *folder*, with its data, cache and kernels, and with a synthetic device."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "path", [*sys.path])
@@ -101,18 +101,18 @@ def at_the_desk(folder: Path) -> Iterator[None]:
             sys.modules.pop(name, None)
 
 
-def typed(line: str, *more: str) -> Result:
+def run_line(line: str, *more: str) -> Result:
     return run(*shlex.split(line)[1:], *more)
 
 
 @pytest.fixture(scope="module")
-def answer(desk: Path) -> Callable[[str], Result]:
-    """Return what runs a line, once."""
+def cached_run(workspace: Path) -> Callable[[str], Result]:
+    """Return a function that runs a command line once and caches its result."""
 
     @cache
     def found(line: str) -> Result:
-        with at_the_desk(desk):
-            return typed(line)
+        with in_workspace(workspace):
+            return run_line(line)
 
     return found
 
@@ -121,42 +121,44 @@ def test_every_command_has_an_example() -> None:
     assert sorted({name for name, _ in examples()}) == sorted(COMMANDS)
 
 
-def test_an_example_has_an_answer(subtests: pytest.Subtests, answer: Callable[[str], Result]) -> None:
+def test_examples_succeed(subtests: pytest.Subtests, cached_run: Callable[[str], Result]) -> None:
     for line in EXAMPLES:
         with subtests.test(line=line):
-            found = answer(line)
+            found = cached_run(line)
             assert (found.exit_code, found.exception) == (0, None), found.output
             assert found.stdout
 
 
-def test_an_answer_is_no_wider_than_the_terminal_and_nothing_of_it_is_cut(
-    subtests: pytest.Subtests, answer: Callable[[str], Result]
+def test_output_fits_the_terminal_and_is_not_truncated(
+    subtests: pytest.Subtests, cached_run: Callable[[str], Result]
 ) -> None:
     for line in EXAMPLES:
         with subtests.test(line=line):
-            printed = answer(line.replace(" --json", "")).stdout
+            printed = cached_run(line.replace(" --json", "")).stdout
             assert max(map(len, printed.splitlines())) <= WIDTH
             assert "…" not in printed
             assert "..." not in " ".join(printed.split()).replace("(model=... selects another)", "")
 
 
-def test_an_answer_is_json_if_that_is_asked_for(subtests: pytest.Subtests, answer: Callable[[str], Result]) -> None:
+def test_examples_print_json_with_the_json_option(
+    subtests: pytest.Subtests, cached_run: Callable[[str], Result]
+) -> None:
     for line in EXAMPLES:
         with subtests.test(line=line):
-            asked = line if line.endswith(" --json") else f"{line} --json"
-            assert json.loads(answer(asked).stdout)
+            with_json = line if line.endswith(" --json") else f"{line} --json"
+            assert json.loads(cached_run(with_json).stdout)
 
 
-def test_every_command_that_may_take_long_is_listed_with_what_it_shows() -> None:
-    assert {line.split()[0] for line in STAGES} == COMMANDS.keys() - AT_ONCE
+def test_every_slow_command_is_listed_with_its_stages() -> None:
+    assert {line.split()[0] for line in STAGES} == COMMANDS.keys() - IMMEDIATE
 
 
 @pytest.mark.parametrize("line", STAGES)
-def test_progress_is_shown_on_a_terminal(line: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_on_a_terminal(line: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     monkeypatch.setattr(progress, "standard_error", lambda: Console(file=shown, force_terminal=True, width=WIDTH))
-    with at_the_desk(desk):
-        assert typed(f"loopyperf {line}").exit_code == 0
+    with in_workspace(workspace):
+        assert run_line(f"loopyperf {line}").exit_code == 0
     stages = "|".join({stage for each in STAGES.values() for stage in each})
     assert list(dict.fromkeys(re.findall(stages, shown.getvalue()))) == STAGES[line]
 
@@ -167,11 +169,11 @@ def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     parts = getattr(COMMANDS[name], "commands", {}) if name else {}
     commands = [[name] if name else [], *([name, part] for part in parts)]
     for words in commands:
-        lines = typed(f"loopyperf {shlex.join(words)} --help").stdout.splitlines()
+        lines = run_line(f"loopyperf {shlex.join(words)} --help").stdout.splitlines()
         assert [line for line in lines if len(line) > WIDTH] == []
 
 
-def test_the_list_of_commands_cuts_no_summary_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_of_commands_does_not_truncate_summaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     for line in ("loopyperf --help", "loopyperf devices --help"):
-        assert "..." not in typed(line).stdout.replace("[ARGS]...", "")
+        assert "..." not in run_line(line).stdout.replace("[ARGS]...", "")

@@ -1,4 +1,4 @@
-"""What a report's page says of an explanation, ``loopyperf explain --details`` prints."""
+"""Tests that ``loopyperf explain --details`` prints every fact of the report page."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,24 +16,24 @@ from loopyperf.explain.page import page_of, sentence_without_folders
 from loopyperf.models.result import NO_INTERVAL
 from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.questions import DEVICES, two_launches
-from tests.explain.pages.questions import MODELS as ASKED
+from tests.explain.pages.questions import MODELS as MODEL_NAMES
 from tests.fitted import FREE
 from tests.kernels import doubled
 from tests.private_array_kernels import UNSURE
 
 WIDE = "2000"
-"""columns, so that no cell goes on in the next line: that 80 are enough is another test"""
+"""columns, wide enough that no cell is wrapped; another test checks 80 columns"""
 
 
 def facts(answer: Explanation) -> Iterator[str]:
-    """Yield what both are to say, in words."""
+    """Yield the texts that both the terminal and the page must show."""
     yield from (answer.kernel, *answer.about.split("\n\n"), *map(str, answer.sizes.values()), *answer.refusals.values())
     yield from (line.text for line in answer.listing if line.kind != "other")
     for on in answer.devices:
-        yield from of_device(on)
+        yield from device_facts(on)
 
 
-def of_device(on: OnDevice) -> Iterator[str]:
+def device_facts(on: OnDevice) -> Iterator[str]:
     estimate = on.estimate
     yield from (on.name, on.first, duration(float(estimate.seconds)), on.cause, *on.refusals.values())
     yield from (duration(float(each.seconds)) for each in on.estimates.values())
@@ -42,7 +42,7 @@ def of_device(on: OnDevice) -> Iterator[str]:
     for gap, reason in on.gaps.items():
         yield from [reason] if gap in ("roofline", "advice", "diagnosis") else []
     if on.diagnosis is not None and on.diagnosis.launches:
-        yield from of_diagnosis(on)
+        yield from diagnosis_facts(on)
     if on.roofline is not None:
         for launch in on.roofline.launches:
             yield from (launch.name, launch.bound, *(prefixed(each, "B") for each in launch.moved.values()))
@@ -53,7 +53,7 @@ def of_device(on: OnDevice) -> Iterator[str]:
         )
 
 
-def of_diagnosis(on: OnDevice) -> Iterator[str]:
+def diagnosis_facts(on: OnDevice) -> Iterator[str]:
     found = on.diagnosis
     assert found is not None
     for each in shares_of_peak(found.longest, found.words):
@@ -67,51 +67,51 @@ def of_diagnosis(on: OnDevice) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Return *text* in small letters, with one space between words, and no marks around code, nor bars."""
+    """Return *text* in lower case, with single spaces, and without code marks and bars."""
     return " ".join(re.sub("[█▏▎▍▌▋▊▉]", " ", text.replace("`", "")).split()).lower()
 
 
 def page_text(answer: Explanation) -> str:
-    """Return what a reader sees of the page."""
+    """Return the visible text of the page."""
     html = re.sub(r"(?s)<(script|style)\b.*?</\1>", " ", page_of(answer))
     return plain(unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<wbr>|</?(?:span|code|b|small)\b[^>]*>", "", html))))
 
 
 @cache
-def of_several_devices() -> Explanation:
-    return lpp.explain(two_launches(), n=2**20, device=DEVICES, models=ASKED, about="b, then c.\n\nAll of it.")
+def explain_several_devices() -> Explanation:
+    return lpp.explain(two_launches(), n=2**20, device=DEVICES, models=MODEL_NAMES, about="b, then c.\n\nAll of it.")
 
 
 @cache
-def of_unsure_times() -> Explanation:
+def explain_with_alternatives() -> Explanation:
     """Return an explanation with alternatives."""
     return lpp.explain(UNSURE["a triangle"](), n=64, device="nvidia-v100", models=["roofline", "volkov", "pipeline"])
 
 
 @cache
-def of_a_fit_alone() -> Explanation:
-    """Return an explanation by the fit of a device without a description, which has no roofline and no advice."""
+def explain_with_a_fit_only() -> Explanation:
+    """Return an explanation from a fit only; without device parameters, it has no roofline and no advice."""
     weights = {**FREE, "launches": 1e-6}
     fit = lpp.Fit(model="linear", device="Made Up", slug="made-up-1", counting="executed", weights=weights)
     return lpp.explain(doubled(), n=4096, fit=fit)
 
 
-@pytest.mark.parametrize("make", [of_several_devices, of_unsure_times, of_a_fit_alone])
-def test_every_fact_of_the_page_is_in_the_terminal(
+@pytest.mark.parametrize("make", [explain_several_devices, explain_with_alternatives, explain_with_a_fit_only])
+def test_terminal_shows_every_fact_of_the_page(
     make: Callable[[], Explanation], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     answer = make()
     monkeypatch.setenv("COLUMNS", WIDE)
     show_explanation(answer, details=True)
     printed, page = plain(capsys.readouterr().out), page_text(answer)
-    said = [fact for fact in facts(answer) if fact]
-    assert len(said) > 10
-    assert [fact for fact in said if plain(sentence_without_folders(fact)) not in page] == []
-    assert [fact for fact in said if plain(fact) not in printed] == []
+    expected = [fact for fact in facts(answer) if fact]
+    assert len(expected) > 10
+    assert [fact for fact in expected if plain(sentence_without_folders(fact)) not in page] == []
+    assert [fact for fact in expected if plain(fact) not in printed] == []
 
 
-def test_what_would_help_is_no_more_than_three_on_the_first_screen():
-    answer = of_several_devices()
+def test_first_screen_shows_at_most_three_findings():
+    answer = explain_several_devices()
     on = next(each for each in answer.devices if each.diagnosis is not None and each.diagnosis.findings)
     many = replace(on.diagnosis, findings=on.diagnosis.findings * 5)
     shown = str(replace(on, diagnosis=many))

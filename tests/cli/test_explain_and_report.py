@@ -1,4 +1,4 @@
-"""``loopyperf explain`` and ``loopyperf report``: the same, in a terminal and on a page."""
+"""Tests of ``loopyperf explain`` and ``loopyperf report``."""
 
 import json
 import os
@@ -14,17 +14,17 @@ from tests.explain.pages.questions import DEVICES, two_launches
 from tests.fitted import FREE
 
 CHAIN = f"{Path(__file__).parents[1] / 'explain' / 'pages' / 'questions.py'}:two_launches"
-ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
+OPTIONS = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
 
 
 @pytest.fixture(autouse=True)
-def imports_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
-def test_explain_prints_the_first_screen_and_the_lines_within_80_columns(monkeypatch: pytest.MonkeyPatch):
+def test_explain_prints_first_screen_and_source_within_80_columns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
-    printed = run("explain", CHAIN, *ASKED)
+    printed = run("explain", CHAIN, *OPTIONS)
     assert (printed.exit_code, printed.stderr) == (0, "")
     lines = printed.stdout.splitlines()
     assert max(len(line) for line in lines if len(line.split()) > 1) <= 80  # a path may be longer, on its own line
@@ -45,9 +45,9 @@ def test_explain_prints_the_first_screen_and_the_lines_within_80_columns(monkeyp
         assert any(words in line for line in lines), words
 
 
-def test_details_have_all_models_the_roofline_and_gpuperfs_advice(monkeypatch: pytest.MonkeyPatch):
+def test_details_show_all_models_roofline_and_gpuperf_advice(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = run("explain", CHAIN, *ASKED, "--details").stdout.splitlines()
+    lines = run("explain", CHAIN, *OPTIONS, "--details").stdout.splitlines()
     assert max(len(line) for line in lines if len(line.split()) > 1) <= 80
     for words in (
         "Notes (of all models, unless a model is named)",
@@ -62,7 +62,7 @@ def test_details_have_all_models_the_roofline_and_gpuperfs_advice(monkeypatch: p
         assert any(words in line for line in lines), words
 
 
-def test_what_runs_nothing_is_explained_too(tmp_path: Path):
+def test_kernel_that_executes_nothing_is_explained(tmp_path: Path):
     file = tmp_path / "nothing.py"
     file.write_text(
         """import loopy as lp
@@ -74,11 +74,11 @@ knl = lp.split_iname(lp.add_dtypes(knl, {"a": "float32"}), "i", 32, outer_tag="g
     )
     printed = run("explain", f"{file}:knl", "--set", "n=0", "--device", "nvidia-a100")
     assert (printed.exit_code, printed.stderr) == (0, "")
-    assert printed.stdout.startswith("loopy_kernel(n=0) on ")  # a kernel has no words of its own
+    assert printed.stdout.startswith("loopy_kernel(n=0) on ")  # a kernel has no docstring
     assert "the kernel executes nothing" in printed.stdout
 
 
-def test_a_fit_by_which_nothing_costs_anything_is_explained_too(tmp_path: Path):
+def test_fit_with_zero_weights_is_explained(tmp_path: Path):
     free = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 0.0})
     save_fit(free, tmp_path / "free.json")
     printed = run("explain", CHAIN, "--set", "n=4096", "--fit", tmp_path / "free.json", "--only", "linear")
@@ -86,23 +86,23 @@ def test_a_fit_by_which_nothing_costs_anything_is_explained_too(tmp_path: Path):
     assert "0 s" in printed.stdout
 
 
-def test_the_model_that_is_named_is_shown_first():
-    asked = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
-    shown = run("explain", CHAIN, *asked, "--model", "gpuperf", "--details").stdout
+def test_requested_model_is_shown_first():
+    options = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
+    shown = run("explain", CHAIN, *options, "--model", "gpuperf", "--details").stdout
     assert "(nvidia-v100), model gpuperf: " in shown
     assert "Advice of gpuperf for chain: " in shown
 
 
-def test_what_was_said_once_is_not_said_again():
-    # The roofline's notes are also the models'.
-    asked = ("--set", "n=4096", "--device", "amd-r9-fury", "--details")
-    printed = " ".join(run("explain", CHAIN, *asked).stdout.split())
+def test_notes_are_not_repeated():
+    # The roofline has the same notes as the models.
+    options = ("--set", "n=4096", "--device", "amd-r9-fury", "--details")
+    printed = " ".join(run("explain", CHAIN, *options).stdout.split())
     assert "Missing" not in printed
     assert printed.count("assumed throughputs of amd-r9-fury: ") == 1
-    assert printed.count("DRAM 136 cycles (as on amd-r9-380)") <= 3  # of models that know all latencies, or some
+    assert printed.count("DRAM 136 cycles (as on amd-r9-380)") <= 3  # of models that use all latencies or some
 
 
-def test_explain_begins_with_the_functions_own_words_without_their_indentation(tmp_path: Path):
+def test_explain_starts_with_the_dedented_docstring(tmp_path: Path):
     file = tmp_path / "with_words.py"
     words = '''"""Double everything.
 
@@ -116,60 +116,60 @@ def test_explain_begins_with_the_functions_own_words_without_their_indentation(t
     assert printed.startswith("Double everything.\nEach work-item has one element, which it reads and writes.\n")
 
 
-def test_explain_prints_json_that_is_the_explanation():
+def test_json_of_explain_equals_the_explanation():
     printed = run("explain", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--json")
     expected = lpp.explain(two_launches(), n=4096, device="nvidia-a100", models=["roofline"])
-    said = json.loads(printed.stdout)
-    assert said.pop("about").startswith("Return b = 2a")
-    assert said == {name: value for name, value in expected.to_dict().items() if name != "about"}
+    result = json.loads(printed.stdout)
+    assert result.pop("about").startswith("Return b = 2a")
+    assert result == {name: value for name, value in expected.to_dict().items() if name != "about"}
 
 
-def test_report_says_which_devices_are_not_on_the_page(tmp_path: Path):
+def test_report_names_devices_without_a_prediction(tmp_path: Path):
     devices = ("--device", "nvidia-a100", "--device", "nobodys-device")
-    said = run("report", CHAIN, "--set", "n=4096", *devices, "--only", "volkov", "-o", tmp_path / "page.html")
-    assert said.exit_code == 0
-    assert "no prediction: nobodys-device: no device called 'nobodys-device'" in said.stderr
+    result = run("report", CHAIN, "--set", "n=4096", *devices, "--only", "volkov", "-o", tmp_path / "page.html")
+    assert result.exit_code == 0
+    assert "no prediction: nobodys-device: no device called 'nobodys-device'" in result.stderr
 
 
-def test_report_writes_a_page_with_the_functions_own_words(tmp_path: Path):
+def test_report_page_contains_the_docstring(tmp_path: Path):
     page = tmp_path / "page.html"
-    said = run("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "-o", page)
-    assert (said.exit_code, said.stdout) == (0, f"report: {page}\n")
+    result = run("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "-o", page)
+    assert (result.exit_code, result.stdout) == (0, f"report: {page}\n")
     html = page.read_text(encoding="utf-8")
     assert "Return b = 2a, and in a second launch" in html
     assert html.startswith("<!DOCTYPE html>")
 
 
-def test_report_prints_json_that_is_the_explanation_with_the_path_of_the_page(tmp_path: Path):
-    asked = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--json")
+def test_json_of_report_is_the_explanation_with_path_and_code(tmp_path: Path):
+    options = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--json")
     page = tmp_path / "page.html"
-    said = json.loads(run("report", *asked, "-o", page).stdout)
-    code = said["code"]
-    assert said == {"path": str(page), **json.loads(run("explain", *asked).stdout), "code": code}
+    result = json.loads(run("report", *options, "-o", page).stdout)
+    code = result["code"]
+    assert result == {"path": str(page), **json.loads(run("explain", *options).stdout), "code": code}
     assert [source for _, source in code["lines"] if source] == ["first", "second"]
 
 
-def test_a_page_is_named_after_its_kernel_and_overwrites_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_page_is_named_after_the_kernel_and_keeps_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    asked = ("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
-    assert run(*asked).stdout == "report: chain.html\n"
-    assert run(*asked).exit_code == 0
+    options = ("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
+    assert run(*options).stdout == "report: chain.html\n"
+    assert run(*options).exit_code == 0
     (tmp_path / "chain.html").write_text("mine", encoding="utf-8")
-    refused = run(*asked)
+    refused = run(*options)
     assert refused.exit_code == 1
     assert "chain.html exists and was not written by loopyperf" in refused.stderr
 
 
-def test_a_page_that_is_opened_goes_to_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_open_option_opens_the_page_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     opened: list[str] = []
     monkeypatch.setattr("click.launch", opened.append)
     page = tmp_path / "page.html"
-    asked = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
-    run("report", *asked, "-o", page, "--open")
+    options = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
+    run("report", *options, "-o", page, "--open")
     assert opened == [page.as_uri()]
 
 
-def test_a_watched_file_is_written_again_and_a_broken_one_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_watch_rewrites_the_page_and_reports_errors_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file, page = tmp_path / "doubled.py", tmp_path / "page.html"
     good = "from tests.kernels import doubled\n"
     file.write_text(good, encoding="utf-8")
@@ -186,8 +186,8 @@ def test_a_watched_file_is_written_again_and_a_broken_one_is_one_line(tmp_path: 
         os.utime(file, ns=(len(seen) * 10**9, len(seen) * 10**9))
 
     monkeypatch.setattr("time.sleep", edited)
-    asked = (f"{file}:doubled", "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--no-findings")
-    ended = run("report", *asked, "-o", page, "--watch")
+    options = (f"{file}:doubled", "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--no-findings")
+    ended = run("report", *options, "-o", page, "--watch")
     assert ended.exit_code == 130
     assert 'http-equiv="refresh"' in page.read_text(encoding="utf-8")
     (broken,) = [line for line in ended.stderr.splitlines() if "ZeroDivisionError" in line]
@@ -195,21 +195,21 @@ def test_a_watched_file_is_written_again_and_a_broken_one_is_one_line(tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["explain", "report"])
-def test_the_model_of_a_fit_answers_by_it_and_is_shown_first(command: str, tmp_path: Path):
+def test_model_of_a_fit_uses_its_weights_and_is_shown_first(command: str, tmp_path: Path):
     fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 2.0})
     save_fit(fit, tmp_path / "fit.json")
     output = ("-o", tmp_path / "page.html") if command == "report" else ()
-    asked = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", tmp_path / "fit.json")
-    (on,) = json.loads(run(command, CHAIN, *asked, *output, "--json").stdout)["devices"]
+    options = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", tmp_path / "fit.json")
+    (on,) = json.loads(run(command, CHAIN, *options, *output, "--json").stdout)["devices"]
     assert (on["device"], on["first"], on["estimates"]["linear"]["seconds"]) == ("nvidia-v100", "linear", 4.0)
 
 
-def test_a_page_that_cannot_be_written_and_a_device_that_nobody_knows_are_told_in_one_line(tmp_path: Path):
-    asked = ("--set", "n=4096", "--only", "roofline")
+def test_unwritable_page_and_unknown_device_give_one_line(tmp_path: Path):
+    options = ("--set", "n=4096", "--only", "roofline")
     for arguments, words in (
-        (("report", CHAIN, *asked, "--device", "nvidia-a100", "-o", tmp_path), f"{tmp_path}: it is a folder"),
-        (("report", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
-        (("explain", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
+        (("report", CHAIN, *options, "--device", "nvidia-a100", "-o", tmp_path), f"{tmp_path}: it is a folder"),
+        (("report", CHAIN, *options, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
+        (("explain", CHAIN, *options, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
     ):
         refused = run(*arguments)
         assert refused.exit_code == 1

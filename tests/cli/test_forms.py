@@ -1,4 +1,4 @@
-"""In which forms answers are printed: JSON, CSV, Markdown; and where there are colours."""
+"""Tests of the output formats (JSON, CSV, Markdown) and of colors on a terminal."""
 
 import csv
 import json
@@ -31,16 +31,16 @@ every_table = pytest.mark.parametrize("command", TABLES.values(), ids=TABLES)
 
 
 @every_table
-def test_csv_has_the_headings_and_a_line_for_each_row(command: tuple[str, ...]) -> None:
-    said = run(*command, "--format", "csv")
-    rows = list(csv.reader(StringIO(said.stdout)))
-    assert (said.exit_code, said.stderr) == (0, "")
+def test_csv_has_a_header_and_rows_of_equal_length(command: tuple[str, ...]) -> None:
+    result = run(*command, "--format", "csv")
+    rows = list(csv.reader(StringIO(result.stdout)))
+    assert (result.exit_code, result.stderr) == (0, "")
     assert len(rows) > 1
     assert {len(row) for row in rows} == {len(rows[0])}
 
 
 @every_table
-def test_markdown_has_a_table(command: tuple[str, ...]) -> None:
+def test_markdown_has_a_table_with_rows_of_equal_length(command: tuple[str, ...]) -> None:
     lines = run(*command, "--format", "md").stdout.splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) > 2
@@ -49,18 +49,18 @@ def test_markdown_has_a_table(command: tuple[str, ...]) -> None:
 
 
 @every_table
-def test_json_is_a_format_too(command: tuple[str, ...]) -> None:
+def test_format_json_equals_the_json_option(command: tuple[str, ...]) -> None:
     assert json.loads(run(*command, "--format", "json").stdout) == json.loads(run(*command, "--json").stdout)
 
 
-def test_csv_has_the_numbers_of_the_records() -> None:
+def test_csv_numbers_equal_those_of_the_estimate() -> None:
     rows = list(csv.DictReader(StringIO(run(*TABLES["estimate"], "--format", "csv").stdout)))
     found = lpp.estimate(doubled(), n=4096, device="nvidia-v100")
     assert [float(row["seconds"]) for row in rows] == [row.seconds for row in found.breakdown.rows]
 
 
-def on_a_terminal(**environment: str) -> str:
-    """Return what `estimate` prints on a terminal with these variables."""
+def terminal_output(**environment: str) -> str:
+    """Return the output of ``estimate`` on a terminal with these environment variables."""
     parent, child = pty.openpty()
     started = subprocess.Popen(
         [sys.executable, "-m", "loopyperf", *TABLES["estimate"]],
@@ -86,9 +86,9 @@ def on_a_terminal(**environment: str) -> str:
 ESCAPE = re.compile(r"\x1b\[([\d;]*)m")
 
 
-def test_a_terminal_has_colours_unless_no_color_is_set_and_a_pipe_none() -> None:
-    coloured, plain, piped = on_a_terminal(), on_a_terminal(NO_COLOR="1"), run(*TABLES["estimate"]).stdout
-    assert "36" in ESCAPE.findall(coloured)  # cyan
+def test_colors_are_printed_on_a_terminal_unless_no_color_is_set() -> None:
+    colored, plain, piped = terminal_output(), terminal_output(NO_COLOR="1"), run(*TABLES["estimate"]).stdout
+    assert "36" in ESCAPE.findall(colored)  # cyan
     assert not any(code.startswith(("3", "4", "9")) for code in ESCAPE.findall(plain))
     assert ESCAPE.findall(piped) == []
-    assert ESCAPE.sub("", coloured).split() == ESCAPE.sub("", plain).split()
+    assert ESCAPE.sub("", colored).split() == ESCAPE.sub("", plain).split()

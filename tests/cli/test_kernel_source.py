@@ -1,4 +1,4 @@
-"""Kernels named ``FILE.py:FUNCTION``: which file that is, and that it is imported as any module is."""
+"""Tests of kernels given as ``FILE.py:FUNCTION``: finding, importing and checking them."""
 
 import json
 import os
@@ -16,8 +16,8 @@ ON_FURY = ("--device", "amd-r9-fury")
 
 
 @pytest.fixture(autouse=True)
-def modules_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget the modules that a test brings."""
+def fresh_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Remove the modules that a test imports."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)
     yield
@@ -25,7 +25,7 @@ def modules_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         del sys.modules[name]
 
 
-def test_a_kernel_file_is_imported_once():
+def test_kernel_file_is_imported_once():
     again = ("estimate", f"{KERNELS}:doubled", *ON_FURY, "--set", "n=1024")
     assert run(*again).exit_code == 0
     before = sys.modules["kernels"].doubled
@@ -33,24 +33,24 @@ def test_a_kernel_file_is_imported_once():
     assert sys.modules["kernels"].doubled is before
 
 
-def test_a_kernel_file_imports_what_is_beside_it(tmp_path: Path):
+def test_kernel_file_imports_modules_in_its_folder(tmp_path: Path):
     (tmp_path / "same_beside.py").write_text(Path(KERNELS).read_text(encoding="utf-8"), encoding="utf-8")
     file = tmp_path / "same_importing.py"
     file.write_text("from same_beside import doubled\n", encoding="utf-8")
     assert run("estimate", f"{file}:doubled", *ON_FURY, "--set", "n=1024").exit_code == 0
 
 
-def test_files_of_one_name_in_several_folders_are_told_apart(tmp_path: Path):
+def test_files_of_one_name_in_several_folders_are_distinct(tmp_path: Path):
     source = Path(KERNELS).read_text()
     for name in ("first", "second", "third"):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "same.py").write_text(source.replace('name="doubled"', f'name="{name}"'))
-        told = run("estimate", f"{folder / 'same.py'}:doubled", *ON_FURY, "--set", "n=1024", "--json")
-        assert json.loads(told.stdout)["kernel"] == name
+        result = run("estimate", f"{folder / 'same.py'}:doubled", *ON_FURY, "--set", "n=1024", "--json")
+        assert json.loads(result.stdout)["kernel"] == name
 
 
-def test_what_is_no_kernel_is_said_before_anything_of_devices(subtests: pytest.Subtests, tmp_path: Path):
+def test_invalid_kernel_is_reported_before_an_unknown_device(subtests: pytest.Subtests, tmp_path: Path):
     for name in ["nothing", "NONE", "number"]:
         for command in ["compare", "estimate", "explain", "report", "trace"]:
             for device in ["", "nobodys-device"]:
@@ -71,7 +71,7 @@ def test_what_is_no_kernel_is_said_before_anything_of_devices(subtests: pytest.S
                     )
 
 
-def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model():
+def test_unknown_device_is_reported_with_and_without_a_model():
     for model in ((), ("--model", "pipeline")):
         refused = run("estimate", f"{KERNELS}:doubled", "--set", "n=1024", "--device", "nvidia-v10", *model)
         assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
@@ -79,7 +79,7 @@ def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model(
         assert "nearest: nvidia-v100, " in refused.stderr
 
 
-def test_who_names_what_a_file_has_not_hears_of_all_that_can_be_named(tmp_path: Path):
+def test_error_for_an_unknown_name_lists_the_names_in_the_file(tmp_path: Path):
     file = tmp_path / "same_names.py"
     file.write_text(
         "import json\nfrom functools import partial\nfrom kernels import doubled\n\nsize = 16\nknl = doubled()\n"
@@ -96,7 +96,7 @@ def test_who_names_what_a_file_has_not_hears_of_all_that_can_be_named(tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["estimate", "rank"])
-def test_a_function_that_needs_arguments_is_said_to_need_them(command: str, tmp_path: Path):
+def test_function_with_required_arguments_is_refused(command: str, tmp_path: Path):
     file = tmp_path / "same_needing.py"
     file.write_text("def needs(n, m=1, *rest, wide, **more): pass\n", encoding="utf-8")
     assert run(command, f"{file}:needs", "--set", "n=64").stderr == (
@@ -105,7 +105,7 @@ def test_a_function_that_needs_arguments_is_said_to_need_them(command: str, tmp_
     )
 
 
-# {{{ what a kernel file prints
+# {{{ output of kernel files
 
 PRINTING = """
 from functools import partial
@@ -126,35 +126,40 @@ variants = {f"groups of {group}": partial(built, group) for group in (32, 64)}
 
 @pytest.fixture
 def printing(tmp_path: Path) -> Path:
-    """A file that prints when it is imported, and whose functions do when they are called."""
+    """Return a file that prints when it is imported and when its functions are called."""
     file = tmp_path / "same_printing.py"
     file.write_text(PRINTING, encoding="utf-8")
     return file
 
 
 @pytest.mark.parametrize("command", ["estimate", "compare", "explain"])
-def test_what_a_kernel_file_prints_is_no_part_of_the_answer(command: str, printing: Path):
-    told = run(command, f"{printing}:built", "--set", "n=1024", *ON_FURY, "--json")
-    assert (told.exit_code, told.stderr.splitlines()[:2]) == (0, ["imported", "built 64"])
-    assert "built" not in json.dumps(json.loads(told.stdout))
+def test_output_of_a_kernel_file_goes_to_stderr(command: str, printing: Path):
+    result = run(command, f"{printing}:built", "--set", "n=1024", *ON_FURY, "--json")
+    assert (result.exit_code, result.stderr.splitlines()[:2]) == (0, ["imported", "built 64"])
+    assert "built" not in json.dumps(json.loads(result.stdout))
 
 
 @pytest.mark.parametrize("bounds", [(), ("--bounds", "throughput", "--top", 1)])
-def test_nor_is_what_is_printed_when_variants_are_built_later(bounds: tuple[object, ...], printing: Path):
-    asked = ("--set", "n=1024", "--device", "nvidia-v100", "--model", "roofline", *bounds)
-    told = run("rank", f"{printing}:variants", *asked, "--json")
-    assert json.loads(told.stdout)["estimates"].keys() <= {"groups of 32", "groups of 64"}
-    assert told.stderr.splitlines()[0] == "imported"
-    assert set(told.stderr.splitlines()[1:]) == {"built 32", "built 64"}
+def test_output_of_variants_built_during_ranking_goes_to_stderr(bounds: tuple[object, ...], printing: Path):
+    arguments = ("--set", "n=1024", "--device", "nvidia-v100", "--model", "roofline", *bounds)
+    result = run("rank", f"{printing}:variants", *arguments, "--json")
+    assert json.loads(result.stdout)["estimates"].keys() <= {"groups of 32", "groups of 64"}
+    assert result.stderr.splitlines()[0] == "imported"
+    assert set(result.stderr.splitlines()[1:]) == {"built 32", "built 64"}
 
 
-def test_nor_is_what_processes_of_a_ranking_print(printing: Path):
-    asked = ("rank", f"{printing}:variants", "--set", "n=1024", *ON_FURY, "--workers", "2", "--json")
-    beside = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(KERNELS).parent), str(Path(KERNELS).parents[1])])}
-    told = subprocess.run([sys.executable, "-m", "loopyperf", *asked], env=beside, capture_output=True, text=True)
-    assert sorted(json.loads(told.stdout)["estimates"]) == ["groups of 32", "groups of 64"]
-    # Both write to one pipe, whose lines may be in each other's.
-    assert (told.stderr.count("imported"), told.stderr.count("built")) == (1, 2)
+def test_output_of_worker_processes_goes_to_stderr(printing: Path):
+    arguments = ("rank", f"{printing}:variants", "--set", "n=1024", *ON_FURY, "--workers", "2", "--json")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(KERNELS).parent), str(Path(KERNELS).parents[1])]),
+    }
+    result = subprocess.run(
+        [sys.executable, "-m", "loopyperf", *arguments], env=environment, capture_output=True, text=True
+    )
+    assert sorted(json.loads(result.stdout)["estimates"]) == ["groups of 32", "groups of 64"]
+    # Both processes write to one pipe, so their lines may be interleaved.
+    assert (result.stderr.count("imported"), result.stderr.count("built")) == (1, 2)
 
 
 # }}}

@@ -1,4 +1,4 @@
-"""``--quiet`` and ``--verbose``; completion; and what the exit statuses are said to be."""
+"""Tests of ``--quiet`` and ``--verbose``, of shell completion, and of the exit statuses in the help."""
 
 import re
 import warnings
@@ -13,19 +13,19 @@ from loopyperf.errors import LoopyperfWarning
 from tests.cli.invoked import run
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
-ASKED = ("--set", "n=64", "--device", "amd-r9-fury")
+OPTIONS = ("--set", "n=64", "--device", "amd-r9-fury")
 EXTRA = "pip install 'loopyperf[opencl]', in a line that is longer than eighty columns"
 
 
 @pytest.fixture
 def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an estimate warn, of ours, with a keyword and brackets, and of what a library has to say."""
-    ask = estimate.estimate
+    """Make ``estimate`` emit one of our warnings, with a keyword and brackets, and one of a library."""
+    original = estimate.estimate
 
     def warned(*arguments: object, **options: object) -> object:
         warnings.warn(f"this is ours, device=... and {EXTRA}", LoopyperfWarning, stacklevel=2)
         warnings.warn("this is of others", FutureWarning, stacklevel=2)
-        return ask(*arguments, **options)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(estimate, "estimate", warned)
 
@@ -40,8 +40,8 @@ def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--verbose"], f"Warning: this is ours, device=... and {EXTRA}\nWarning: this is of others\n"),
     ],
 )
-def test_quiet_leaves_out_warnings_and_verbose_has_those_of_others(option: list[str], said: str) -> None:
-    before, after = run(*option, "estimate", DOUBLED, *ASKED), run("estimate", DOUBLED, *ASKED, *option)
+def test_quiet_hides_warnings_and_verbose_shows_those_of_libraries(option: list[str], said: str) -> None:
+    before, after = run(*option, "estimate", DOUBLED, *OPTIONS), run("estimate", DOUBLED, *OPTIONS, *option)
     assert (before.exit_code, before.stderr) == (0, said)
     assert (after.exit_code, after.stderr) == (0, said)
     assert before.stdout == after.stdout != ""
@@ -50,33 +50,33 @@ def test_quiet_leaves_out_warnings_and_verbose_has_those_of_others(option: list[
 V100 = ("--set", "n=4096", "--device", "nvidia-v100")
 
 
-def test_quiet_prints_the_time_alone() -> None:
+def test_quiet_prints_only_the_time() -> None:
     assert run("estimate", DOUBLED, *V100, "--quiet").stdout == "854 ns\n"
 
 
-def test_quiet_prints_the_variants_alone_fastest_first(tmp_path: Path) -> None:
+def test_quiet_prints_only_the_variants_fastest_first(tmp_path: Path) -> None:
     (tmp_path / "made.py").write_text(
         "from tests.kernels import doubled\nvariants = {f'in {g}': doubled(group=g) for g in (1, 64)}\n"
     )
     assert run("rank", f"{tmp_path / 'made.py'}:variants", *V100, "--quiet").stdout == "in 64\nin 1\n"
 
 
-def test_quiet_prints_the_table_of_a_comparison_alone() -> None:
+def test_quiet_prints_only_the_table_of_a_comparison() -> None:
     said = run("compare", DOUBLED, *V100).stdout.splitlines()
     (table,) = (tuple(found) for found in [said[1:14]])
     assert run("compare", DOUBLED, *V100, "-q").stdout.splitlines() == list(table)
     assert said[14].startswith("  mwp-cwp")
 
 
-def test_quiet_says_why_there_is_no_answer() -> None:
-    asked = ("compare", DOUBLED, *V100, "--model", "linear")
-    refused = run(*asked, "--quiet")
+def test_quiet_prints_the_reason_if_there_is_no_estimate() -> None:
+    command = ("compare", DOUBLED, *V100, "--model", "linear")
+    refused = run(*command, "--quiet")
     assert refused.exit_code == 1
     assert "no fit for device 'nvidia-v100'" in refused.stdout
-    assert refused.stdout == run(*asked).stdout
+    assert refused.stdout == run(*command).stdout
 
 
-def test_verbose_has_notes_in_full_that_are_a_line_otherwise() -> None:
+def test_verbose_prints_notes_in_full() -> None:
     shown, verbose = run("estimate", DOUBLED, *V100), run("estimate", DOUBLED, *V100, "--verbose")
     assert "notes, abbreviated: no fit for 'nvidia-v100'," in shown.stdout
     assert "(full text: --verbose)" in shown.stdout
@@ -84,7 +84,7 @@ def test_verbose_has_notes_in_full_that_are_a_line_otherwise() -> None:
     assert "abbreviated" not in verbose.stdout
 
 
-def test_an_error_has_its_traceback_with_verbose() -> None:
+def test_verbose_prints_the_traceback_of_an_error() -> None:
     wrong = ("estimate", DOUBLED, "--set", "n=64", "--device", "furry")
     plain, verbose, quiet = run(*wrong), run(*wrong, "--verbose"), run(*wrong, "--quiet")
     assert plain.stderr == quiet.stderr
@@ -94,22 +94,22 @@ def test_an_error_has_its_traceback_with_verbose() -> None:
     assert {plain.exit_code, verbose.exit_code, quiet.exit_code} == {1}
 
 
-def test_quiet_and_verbose_contradict_each_other() -> None:
+def test_quiet_with_verbose_is_refused() -> None:
     refused = run("--quiet", "doctor", "--verbose")
     assert refused.exit_code == 2
     assert "--quiet and --verbose cannot be combined" in refused.stderr
 
 
-def test_every_command_can_be_quiet_and_verbose_and_answers_in_json(subtests: pytest.Subtests) -> None:
+def test_every_command_has_quiet_verbose_and_json_options(subtests: pytest.Subtests) -> None:
     for name in sorted(COMMANDS):
         with subtests.test(name=name):
-            helped = run(name, "--help").stdout
-            assert all(option in helped for option in ("-q, --quiet", "-v, --verbose", "--json"))
+            help_text = run(name, "--help").stdout
+            assert all(option in help_text for option in ("-q, --quiet", "-v, --verbose", "--json"))
 
 
-def test_help_says_what_the_exit_statuses_are() -> None:
-    helped = run("--help").stdout
-    assert [line.split()[0] for line in re.findall(r"^  +\d+  .*", helped, re.MULTILINE)] == [
+def test_help_lists_the_exit_statuses() -> None:
+    help_text = run("--help").stdout
+    assert [line.split()[0] for line in re.findall(r"^  +\d+  .*", help_text, re.MULTILINE)] == [
         "0",
         "1",
         "2",
@@ -118,8 +118,8 @@ def test_help_says_what_the_exit_statuses_are() -> None:
     ]
 
 
-def completed(*words: str) -> list[str]:
-    """Return to what bash completes the last of *words*, by the script that help speaks of."""
+def completions(*words: str) -> list[str]:
+    """Return the completions of the last of *words* that the program prints for bash."""
     environment = {
         "_LOOPYPERF_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(("loopyperf", *words)),
@@ -129,13 +129,13 @@ def completed(*words: str) -> list[str]:
     return [line.partition(",")[2] for line in found.stdout.splitlines()]
 
 
-def test_the_shell_completes_commands_devices_and_models() -> None:
+def test_bash_completes_commands_devices_and_models() -> None:
     script = CliRunner().invoke(program, [], prog_name="loopyperf", env={"_LOOPYPERF_COMPLETE": "bash_source"})
     assert "complete -o nosort -F _loopyperf_completion loopyperf" in script.stdout
     assert "_LOOPYPERF_COMPLETE=bash_source" in run("--help").stdout
-    assert completed("est") == ["estimate"]
-    assert completed("compare", "--device", "nvidia-v") == ["nvidia-v100"]
-    assert completed("estimate", "--model", "gpum") == [
+    assert completions("est") == ["estimate"]
+    assert completions("compare", "--device", "nvidia-v") == ["nvidia-v100"]
+    assert completions("estimate", "--model", "gpum") == [
         "gpumech-rr",
         "gpumech-rr-corrected",
         "gpumech-gto",

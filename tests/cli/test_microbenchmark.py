@@ -1,4 +1,4 @@
-"""``loopyperf microbenchmark``: from a recorded archive, and through PoCL from end to end."""
+"""Tests of ``loopyperf microbenchmark``, from a recorded archive and end to end on PoCL."""
 
 import gzip
 import json
@@ -15,9 +15,9 @@ from loopyperf.measurement.microbenchmarks.measured_description import described
 from tests.cli.invoked import run
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
-"""probes and most strides left out, samples rounded to four digits"""
+"""without the probes and most strides; samples rounded to four digits"""
 
-# PoCL reads it when its platform is first looked at; `make test` sets it too.
+# PoCL reads this when its platform is first queried; `make test` sets it too.
 os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", "1")
 
 
@@ -26,7 +26,7 @@ def microbenchmark(*arguments: object) -> Result:
 
 
 def recorded_cycles(kind: str) -> float:
-    """Return the cycles of an instruction of one work-item, the median over grids of one to eight of them."""
+    """Return the cycles per instruction of one work-item: the median over grids of one to eight work-items."""
     records = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
     times: dict[int, dict[int, float]] = {}
     for record in records[1:]:
@@ -40,7 +40,7 @@ def recorded_cycles(kind: str) -> float:
     return median(each) * records[0]["limits"]["clock"]
 
 
-def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
+def test_recorded_archive_gives_a_device_file(tmp_path: Path) -> None:
     path = tmp_path / "my-cpu.toml"
     printed = microbenchmark("--from-archive", RECORDED, "-o", path)
     assert printed.exit_code == 0
@@ -48,17 +48,15 @@ def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
     device = lpp.load_device(path)
     assert (device.name, device.cores, device.clock) == ("pthread-AMD EPYC", 1, 2596e6)
     assert device.limits.local_memory_per_group == 2**20
-    # Work-items of a processor follow one another, so that a chain takes as long for each of eight as for one. The fit
-    # is to larger groups too, from which these times are 1 to 3 % away.
+    # A CPU executes work-items one after another, so a dependent chain takes as long for each of eight work-items as
+    # for a single one. The fit also includes larger groups; these times differ from it by 1 to 3 %.
     assert device.issue_latency("mul", "i32") == pytest.approx(recorded_cycles("mul i32"), rel=0.05)
     assert device.issue_latency("div", "f64") == pytest.approx(recorded_cycles("div f64"), rel=0.05)
     assert (device.level("L1").size, device.level("L2").size) == (32 * 1024, 256 * 1024)
 
 
-def test_a_folder_that_takes_no_file_is_refused_before_anything_is_measured_unless_another_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # For root, everything is writable.
+def test_unwritable_default_folder_is_refused_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Everything is writable for root.
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK or tmp_path.name in str(path))
     monkeypatch.setattr("loopyperf.cli.microbenchmark_command.run_microbenchmarks", pytest.fail)
     refused = microbenchmark()
@@ -67,7 +65,7 @@ def test_a_folder_that_takes_no_file_is_refused_before_anything_is_measured_unle
     assert microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml").exit_code == 0
 
 
-def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
+def test_parameters_not_measured_are_listed_with_the_reason(tmp_path: Path) -> None:
     printed = microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     assert re.search(r"^not measured: barrier: .*its cost is close to 0$", printed.stderr, re.M)
     device = lpp.load_device(tmp_path / "my-cpu.toml")
@@ -75,33 +73,33 @@ def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
     assert "a warp is one work-item" in device.note
 
 
-def test_json_says_where_the_description_is_and_what_is_absent(tmp_path: Path) -> None:
+def test_json_contains_the_path_and_the_absent_parameters(tmp_path: Path) -> None:
     path = tmp_path / "my-cpu.toml"
-    said = json.loads(microbenchmark("--from-archive", RECORDED, "-o", path, "--json").stdout)
-    assert (said["path"], said["device"], said["error on the iterative barrier kernel"]) == (
+    output = json.loads(microbenchmark("--from-archive", RECORDED, "-o", path, "--json").stdout)
+    assert (output["path"], output["device"], output["error on the iterative barrier kernel"]) == (
         str(path),
         "pocl-amd-epyc",
         None,
     )
-    assert said["absent"].keys() == {"barrier", "loop"}
-    assert said["absent"]["barrier"].endswith("its cost is close to 0")
+    assert output["absent"].keys() == {"barrier", "loop"}
+    assert output["absent"]["barrier"].endswith("its cost is close to 0")
 
 
-def test_what_is_to_be_measured_is_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, object] = {}
+def test_options_are_passed_to_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: dict[str, object] = {}
 
     def measured(backend: str, **options: object) -> object:
-        asked.update(options, backend=backend)
+        passed.update(options, backend=backend)
         return described_by(RECORDED)
 
     monkeypatch.setattr("loopyperf.cli.microbenchmark_command.run_microbenchmarks", measured)
     options = ("--backend", "cuda", "--device", "V100", "--clock", 1380, "--quick", "-o", tmp_path / "v100.toml")
     assert microbenchmark(*options).exit_code == 0
-    del asked["progress"]
-    assert asked == {"backend": "cuda", "device": "V100", "archive": None, "clock": 1.38e9, "quick": True}
+    del passed["progress"]
+    assert passed == {"backend": "cuda", "device": "V100", "archive": None, "clock": 1.38e9, "quick": True}
 
 
-def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
+def test_source_of_every_number_describes_the_measurement(tmp_path: Path) -> None:
     microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     device = lpp.load_device(tmp_path / "my-cpu.toml")
     sources = {quantity.source for part in device.parts for _, quantity in part.known()}
@@ -110,7 +108,7 @@ def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
     assert len(measured) > 20
 
 
-def test_a_clock_that_is_given_scales_all_cycles(tmp_path: Path) -> None:
+def test_given_clock_scales_all_cycles(tmp_path: Path) -> None:
     microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "one.toml")
     microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "two.toml", "--clock", 2 * 2596)
     one, two = (lpp.load_device(tmp_path / f"{name}.toml") for name in ("one", "two"))
@@ -118,7 +116,7 @@ def test_a_clock_that_is_given_scales_all_cycles(tmp_path: Path) -> None:
     assert two.level("L2").sustained_bandwidth == one.level("L2").sustained_bandwidth
 
 
-def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_file_name_is_the_device_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert microbenchmark("--from-archive", RECORDED).exit_code == 0
     assert [path.name for path in tmp_path.glob("*.toml")] == ["pocl-amd-epyc.toml"]
@@ -133,7 +131,7 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
         (("--from-archive", __file__), "is not a measurement archive|line 1"),
     ],
 )
-def test_bad_input_is_answered_by_one_line_and_status_1(arguments, message: str, tmp_path: Path, monkeypatch) -> None:
+def test_bad_input_gives_a_one_line_error_and_status_1(arguments, message: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     refused = microbenchmark(*arguments)
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -141,22 +139,22 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments, message: str,
 
 
 @pytest.mark.parametrize("option", ["--quick", "--archive=raw.jsonl", "--device=pthread"])
-def test_an_archive_takes_no_options_of_measuring(option: str) -> None:
+def test_measurement_options_are_refused_with_an_archive(option: str) -> None:
     refused = microbenchmark("--from-archive", RECORDED, option)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--from-archive does not measure" in refused.stderr
 
 
 @pytest.mark.slow
-def test_it_runs_through_on_pocl(tmp_path: Path, own_data: Path) -> None:
+def test_microbenchmark_runs_end_to_end_on_pocl(tmp_path: Path, own_data: Path) -> None:
     path, archive = tmp_path / "measured.toml", tmp_path / "raw.jsonl"
     printed = microbenchmark("--quick", "--archive", archive, "-o", path)
     assert printed.exit_code == 0, printed.stderr
     device = lpp.load_device(path)
-    # Which of them are found depends on what else the machine does; each that is not is said to be absent.
+    # Which instructions can be measured depends on the load of the machine; the others are reported as absent.
     found = {each.name for each in device.instructions}
-    told = found | set(re.findall(r"^not measured: ([^:]+):", printed.stderr, re.M))
-    assert {"fma f32", "div f64", "mul i32", "load local b32", "barrier", "loop"} <= told
+    reported = found | set(re.findall(r"^not measured: ([^:]+):", printed.stderr, re.M))
+    assert {"fma f32", "div f64", "mul i32", "load local b32", "barrier", "loop"} <= reported
     assert device.launch_overhead > 0
     assert not own_data.exists()
     again = microbenchmark("--from-archive", archive, "-o", tmp_path / "again.toml")

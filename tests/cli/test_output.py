@@ -1,4 +1,4 @@
-"""What a command is to write is refused before it does anything, where it can be told that it cannot be written."""
+"""Tests of output files: early checks, existing files, and atomic writes."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from loopyperf.cli.command_table import COMMANDS
 from loopyperf.files import write_whole
 from tests.cli.invoked import run
 
-NOWHERE = {
+FAILING_ARGUMENTS = {
     "calibrate": ("--device", "none of that name"),
     "diff": ("nowhere.py:f", "nowhere.py:g"),
     "fit": ("nowhere.jsonl",),
@@ -22,19 +22,21 @@ NOWHERE = {
     "trace": ("nowhere.py:f",),
     "train": ("nowhere.jsonl",),
 }
-"""by command, what it could not do anything with"""
+"""by command: arguments for which it fails"""
 MAKE_FOLDERS = ("calibrate", "fit", "train")
 
 
-def test_every_command_that_writes_a_file_is_tested_here_and_takes_a_short_option() -> None:
+def test_all_commands_with_an_output_option_are_tested_and_accept_o() -> None:
     outputs = {
         name: each.opts for name, command in COMMANDS.items() for each in command.params if each.name == "output"
     }
-    assert outputs == {name: ["--output", "-o"] for name in NOWHERE}
+    assert outputs == {name: ["--output", "-o"] for name in FAILING_ARGUMENTS}
 
 
-@pytest.mark.parametrize("name", sorted(NOWHERE))
-def test_it_is_told_first_and_in_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", sorted(FAILING_ARGUMENTS))
+def test_unwritable_output_is_refused_first_with_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     refusals = {
         tmp_path: "it is a folder",
@@ -43,25 +45,25 @@ def test_it_is_told_first_and_in_one_line(name: str, tmp_path: Path, monkeypatch
         tmp_path / "page": f"the folder {tmp_path} is not writable",
         tmp_path / "file": "it is not writable",
     }
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # of root, everything is writable
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # everything is writable for root
     for path, reason in refusals.items():
         if name in MAKE_FOLDERS and path.parent.name == "none":
             reason = f"the folder {tmp_path} is not writable"
-        refused = run(name, *NOWHERE[name], "-o", path)
+        refused = run(name, *FAILING_ARGUMENTS[name], "-o", path)
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert refused.stderr == f"Error: cannot write --output {path}: {reason}; give another path\n"
 
 
-@pytest.mark.parametrize("name", sorted(NOWHERE))
-def test_what_can_be_written_is_not_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(FAILING_ARGUMENTS))
+def test_writable_output_is_not_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / "page" if name in MAKE_FOLDERS else tmp_path / "page"
-    refused = run(name, *NOWHERE[name], "-o", path)
+    refused = run(name, *FAILING_ARGUMENTS[name], "-o", path)
     assert refused.exit_code == 1
     assert "--output" not in refused.stderr
     assert list(tmp_path.glob("*")) == []
 
 
-def test_charts_go_into_a_folder(tmp_path: Path) -> None:
+def test_plots_option_requires_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "file")
     assert refused.stderr == f"Error: cannot write --plots {tmp_path / 'file'}: it is not a folder; give another path\n"
@@ -70,22 +72,22 @@ def test_charts_go_into_a_folder(tmp_path: Path) -> None:
     assert "--plots" not in refused.stderr
 
 
-# {{{ what is there already
+# {{{ existing files
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
-ASKED = (DOUBLED, "--set", "n=4096", "--device", "nvidia-v100")
+ARGUMENTS = (DOUBLED, "--set", "n=4096", "--device", "nvidia-v100")
 DEFAULT = {"report": "doubled.html", "trace": "trace.json"}
-"""by command, what it writes for this kernel where no name is given"""
+"""by command: the file that it writes for this kernel without --output"""
 by_default = pytest.mark.parametrize(("name", "file"), DEFAULT.items())
 
 
 @by_default
-def test_a_file_of_the_default_name_that_is_none_of_ours_is_left_alone(
+def test_default_output_does_not_overwrite_foreign_files(
     name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(file).write_text("my own")
-    refused = run(name, *ASKED)
+    refused = run(name, *ARGUMENTS)
     assert (refused.exit_code, refused.stdout, Path(file).read_text()) == (1, "", "my own")
     assert refused.stderr == (
         f"Error: {file} exists and was not written by loopyperf; use --output to overwrite it or to give another path\n"
@@ -93,21 +95,19 @@ def test_a_file_of_the_default_name_that_is_none_of_ours_is_left_alone(
 
 
 @by_default
-def test_a_file_that_is_named_and_one_of_ours_are_written_over(
+def test_named_output_and_own_files_are_overwritten(
     name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(file).write_text("my own")
-    assert run(name, *ASKED, "-o", file).exit_code == 0
+    assert run(name, *ARGUMENTS, "-o", file).exit_code == 0
     first = Path(file).read_text()
     assert "my own" not in first
     assert run(name, DOUBLED, "--set", "n=8192", "--device", "nvidia-v100").exit_code == 0
     assert Path(file).read_text() != first
 
 
-def test_a_description_that_was_measured_is_written_beside_one_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measured_device_file_does_not_overwrite_existing_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
     monkeypatch.chdir(tmp_path)
     for _ in range(3):
@@ -119,11 +119,11 @@ def test_a_description_that_was_measured_is_written_beside_one_that_is_there(
 
 # }}}
 
-# {{{ whole or not at all
+# {{{ atomic writes
 
 
-def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the disk be full once a file has been written to in part."""
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a disk that is full after part of a file was written."""
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -132,14 +132,14 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @by_default
-def test_what_was_there_is_there_still_where_the_disk_is_full(
+def test_full_disk_leaves_the_existing_file_unchanged(
     name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / file).write_text("an earlier one, whole")
     with monkeypatch.context() as full:
-        refusing(full)
-        refused = run(name, *ASKED, "-o", tmp_path / file)
-        nothing = run(name, *ASKED, "-o", tmp_path / "new")
+        fill_disk(full)
+        refused = run(name, *ARGUMENTS, "-o", tmp_path / file)
+        nothing = run(name, *ARGUMENTS, "-o", tmp_path / "new")
     assert (refused.exit_code, nothing.exit_code) == (1, 1)
     assert refused.stderr.endswith(
         f"cannot be written to {tmp_path / file}: No space left on device; give another path\n"
@@ -147,7 +147,7 @@ def test_what_was_there_is_there_still_where_the_disk_is_full(
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(file, "an earlier one, whole")]
 
 
-def test_a_link_stays_one_and_a_file_keeps_its_mode(tmp_path: Path) -> None:
+def test_links_and_file_modes_are_preserved(tmp_path: Path) -> None:
     file, link, dangling = tmp_path / "file", tmp_path / "link", tmp_path / "dangling"
     file.write_text("before")
     file.chmod(0o640)
@@ -160,13 +160,13 @@ def test_a_link_stays_one_and_a_file_keeps_its_mode(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "dangling", "new"}
 
 
-def test_a_new_file_has_the_mode_that_other_programs_give_it(tmp_path: Path) -> None:
+def test_new_file_has_the_default_mode(tmp_path: Path) -> None:
     write_whole(tmp_path / "ours", b"")
     (tmp_path / "other").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as reader:
@@ -176,7 +176,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_what_this_process_has_open_is_written_to(tmp_path: Path) -> None:
+def test_open_file_descriptor_is_written_to(tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
         write_whole(f"/dev/fd/{file.fileno()}", b"answer")
         file.seek(0, os.SEEK_END)
@@ -184,9 +184,7 @@ def test_what_this_process_has_open_is_written_to(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"answer, and more"
 
 
-def test_a_file_is_written_over_where_its_folder_takes_no_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_in_an_unwritable_folder_is_overwritten_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> NoReturn:
         raise PermissionError(errno.EACCES, "Permission denied")
 

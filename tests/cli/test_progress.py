@@ -1,4 +1,4 @@
-"""What is shown while one waits: on a terminal, unless nothing but the answer is wanted."""
+"""Tests of progress bars: shown on a terminal, but not with --quiet and not in a file."""
 
 import io
 
@@ -16,7 +16,7 @@ from tests.kernels import doubled
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Return what is shown on a terminal of 100 columns."""
+    """Return the progress bars shown on a terminal of 100 columns."""
     shown = io.StringIO()
     monkeypatch.setattr(progress, "standard_error", lambda: Console(file=shown, force_terminal=True, width=100))
     return shown
@@ -31,7 +31,7 @@ def show_all() -> None:
         pass
 
 
-def test_bars_say_how_far_it_is(printed: io.StringIO) -> None:
+def test_bars_show_the_stage_and_the_progress(printed: io.StringIO) -> None:
     show_all()
     assert "ranking" in printed.getvalue()
     assert "7/12" in printed.getvalue()
@@ -40,7 +40,7 @@ def test_bars_say_how_far_it_is(printed: io.StringIO) -> None:
     assert "fitting" in printed.getvalue()
 
 
-def test_a_stage_that_is_not_counted_has_a_word_and_no_numbers(printed: io.StringIO) -> None:
+def test_stage_without_a_count_shows_no_numbers(printed: io.StringIO) -> None:
     with progress.campaign_bar() as report:
         report(Progress(40, 40, "barriers", "group 64"))
         before = len(printed.getvalue())
@@ -50,7 +50,7 @@ def test_a_stage_that_is_not_counted_has_a_word_and_no_numbers(printed: io.Strin
 
 
 @pytest.mark.parametrize(("asked", "is_shown"), [("quiet", False), ("verbose", True)])
-def test_quiet_shows_none(asked: str, is_shown: bool, printed: io.StringIO) -> None:
+def test_quiet_shows_no_bars(asked: str, is_shown: bool, printed: io.StringIO) -> None:
     context = click.Context(program)
     context.meta[LOUDNESS] = asked
     with context.scope():
@@ -58,21 +58,21 @@ def test_quiet_shows_none(asked: str, is_shown: bool, printed: io.StringIO) -> N
     assert bool(printed.getvalue()) == is_shown
 
 
-def test_a_file_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_are_not_written_to_files(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     monkeypatch.setattr(progress, "standard_error", lambda: Console(file=shown))
     show_all()
     assert shown.getvalue() == ""
 
 
-def test_a_ranking_reports_each_answer() -> None:
-    told: list[tuple[int, int]] = []
+def test_rank_reports_progress_after_each_estimate() -> None:
+    calls: list[tuple[int, int]] = []
     variants = {str(group): doubled(group=group) for group in (32, 64, 4096)}
-    question = {"n": 4096, "device": "nvidia-v100", "model": "pipeline"}
-    lpp.rank(variants, **question, progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
-    told.clear()
-    lpp.rank(variants, **question, bounds=["roofline"], top=1, progress=lambda done, total: told.append((done, total)))
-    assert [done for done, _ in told] == list(range(1, len(told) + 1))
-    assert {total for _, total in told} == {6}
-    assert len(told) < 6
+    options = {"n": 4096, "device": "nvidia-v100", "model": "pipeline"}
+    lpp.rank(variants, **options, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(1, 3), (2, 3), (3, 3)]
+    calls.clear()
+    lpp.rank(variants, **options, bounds=["roofline"], top=1, progress=lambda done, total: calls.append((done, total)))
+    assert [done for done, _ in calls] == list(range(1, len(calls) + 1))
+    assert {total for _, total in calls} == {6}
+    assert len(calls) < 6

@@ -1,4 +1,4 @@
-"""``loopyperf rank``: the same ranking as in Python, as text or as JSON."""
+"""Tests of ``loopyperf rank``: the ranking of ``lpp.rank``, as text and as JSON."""
 
 import json
 import sys
@@ -10,13 +10,13 @@ import pytest
 import loopyperf as lpp
 from tests.cli.invoked import run
 
-ASKED = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "roofline")
-QUESTION = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}
+OPTIONS = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "roofline")
+KEYWORDS = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file with variants of a kernel, one of which no device can run."""
+    """Yield a file with variants of a kernel, one of which no device can run."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     path = tmp_path / "groups.py"
     path.write_text(
@@ -30,23 +30,23 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["variants", "pairs"])
-def test_variants_are_a_mapping_or_what_returns_them(file: Path, name: str):
-    printed = run("rank", f"{file}:{name}", *ASKED)
+def test_variants_are_a_mapping_or_returned_by_a_function(file: Path, name: str):
+    printed = run("rank", f"{file}:{name}", *OPTIONS)
     assert printed.exit_code == 0
-    ours = lpp.rank(sys.modules["groups"].variants, **QUESTION)
+    ours = lpp.rank(sys.modules["groups"].variants, **KEYWORDS)
     assert printed.stdout.split() == str(ours).split()
     assert ours.order == ("groups of 64", "groups of 1")
     assert list(ours.failures) == ["groups of 4096"]
 
 
-def test_all_of_it_is_in_json(file: Path):
-    printed = run("rank", f"{file}:variants", *ASKED, "--json")
-    assert json.loads(printed.stdout) == lpp.rank(sys.modules["groups"].variants, **QUESTION).to_dict()
+def test_json_equals_the_ranking(file: Path):
+    printed = run("rank", f"{file}:variants", *OPTIONS, "--json")
+    assert json.loads(printed.stdout) == lpp.rank(sys.modules["groups"].variants, **KEYWORDS).to_dict()
 
 
 @pytest.mark.parametrize("form", ["", "--json"])
-def test_where_no_variant_has_an_estimate_the_status_says_so(file: Path, form: str):
-    printed = run("rank", f"{file}:too_large", *ASKED, *filter(None, [form]))
+def test_status_is_1_if_no_variant_has_an_estimate(file: Path, form: str):
+    printed = run("rank", f"{file}:too_large", *OPTIONS, *filter(None, [form]))
     assert (printed.exit_code, printed.stderr) == (1, "")
     if form:
         assert list(json.loads(printed.stdout)["failures"]) == ["wide", "as wide"]
@@ -57,15 +57,15 @@ def test_where_no_variant_has_an_estimate_the_status_says_so(file: Path, form: s
         assert "no prediction: wide, as wide: a group of 4096 work-items" in lines
 
 
-def test_processes_say_the_same(file: Path):
-    asked = ("rank", f"{file}:variants", *ASKED, "--time-limit", 120)
-    assert run(*asked, "--workers", 2).stdout == run(*asked).stdout
+def test_worker_processes_give_the_same_ranking(file: Path):
+    arguments = ("rank", f"{file}:variants", *OPTIONS, "--time-limit", 120)
+    assert run(*arguments, "--workers", 2).stdout == run(*arguments).stdout
 
 
-def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
+def test_bounds_skip_variants_that_cannot_be_fastest(file: Path):
     bounds = ("--bounds", "throughput", "--bounds", "roofline")
-    asked = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "pipeline", *bounds)
-    found = json.loads(run("rank", f"{file}:variants", *asked, "--top", 1, "--json").stdout)
+    arguments = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "pipeline", *bounds)
+    found = json.loads(run("rank", f"{file}:variants", *arguments, "--top", 1, "--json").stdout)
     assert list(found["estimates"]) == ["groups of 64"]
     assert list(found["beaten"]) == ["groups of 1"]
 
@@ -78,8 +78,8 @@ def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
         ("doubled", "is a single kernel; name a mapping in"),
     ],
 )
-def test_what_is_no_set_of_variants_is_refused_in_one_line(file: Path, name: str, words: str):
-    refused = run("rank", f"{file}:{name}", *ASKED)
+def test_invalid_variants_are_refused_with_one_line(file: Path, name: str, words: str):
+    refused = run("rank", f"{file}:{name}", *OPTIONS)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert words in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""What data decides is stated with ``--typical``, as in Python."""
+"""Tests of ``--typical``, which sets data-dependent values, such as trip counts."""
 
 import json
 from pathlib import Path
@@ -38,33 +38,35 @@ variants = {"rows": rows}
 '''
 
 
-def on_rows(folder: Path, command: str, *options: object) -> Result:
+def run_on_rows(folder: Path, command: str, *options: object) -> Result:
     (folder / "sparse.py").write_text(ROWS, encoding="utf-8")
     function = "variants" if command == "rank" else "rows"
-    asked = (f"{folder / 'sparse.py'}:{function}", "--set", "n=4096", "--device", "nvidia-v100", *options)
-    return run(command, *asked)
+    arguments = (f"{folder / 'sparse.py'}:{function}", "--set", "n=4096", "--device", "nvidia-v100", *options)
+    return run(command, *arguments)
 
 
 @pytest.mark.parametrize("command", ["estimate", "compare", "rank", "explain", "report", "trace"])
-def test_each_command_that_looks_at_a_kernel_takes_it(tmp_path: Path, command: str) -> None:
+def test_each_command_that_takes_a_kernel_accepts_typical(tmp_path: Path, command: str) -> None:
     page = ("--output", tmp_path / "out") if command in ("report", "trace") else ()
     model = ("--model", "roofline") if command in ("estimate", "rank") else ()
-    done = on_rows(tmp_path, command, "--typical", "j=27", *model, *page)
+    done = run_on_rows(tmp_path, command, "--typical", "j=27", *model, *page)
     assert done.exit_code == 0, done.output
     is_shown = command not in ("rank", "report")
     assert ("rows(n=4096, typically j=27) on " in done.output) == is_shown
 
 
-def test_more_passes_take_longer(tmp_path: Path) -> None:
+def test_more_iterations_take_longer(tmp_path: Path) -> None:
     short, long = (
-        json.loads(on_rows(tmp_path, "estimate", "--model", "roofline", "--json", "--typical", each).stdout)["seconds"]
+        json.loads(run_on_rows(tmp_path, "estimate", "--model", "roofline", "--json", "--typical", each).stdout)[
+            "seconds"
+        ]
         for each in ("j=27", "j=270.5")
     )
     assert long > 5 * short
 
 
-def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
-    refused = on_rows(tmp_path, "estimate", "--model", "roofline")
+def test_error_without_typical_names_the_option_and_variable(tmp_path: Path) -> None:
+    refused = run_on_rows(tmp_path, "estimate", "--model", "roofline")
     assert (refused.exit_code, "(option --typical j=VALUE)" in refused.output) == (1, True)
 
 
@@ -77,14 +79,14 @@ def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
         (["j=1", "j=2"], "j is given twice"),
     ],
 )
-def test_what_states_nothing_is_refused(tmp_path: Path, settings: list[str], message: str) -> None:
-    stated = (word for each in settings for word in ("--typical", each))
-    refused = on_rows(tmp_path, "estimate", "--model", "roofline", *stated)
+def test_invalid_typical_values_are_refused(tmp_path: Path, settings: list[str], message: str) -> None:
+    extra = (word for each in settings for word in ("--typical", each))
+    refused = run_on_rows(tmp_path, "estimate", "--model", "roofline", *extra)
     assert refused.exit_code == 2
     assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--typical': {message}"
 
 
-def test_a_condition_may_have_an_equals_sign_of_its_own() -> None:
+def test_condition_may_contain_an_equals_sign() -> None:
     option = next(each for each in program.commands["estimate"].params if each.name == "typical")
     context = click.Context(program.commands["estimate"])
     assert option.process_value(context, ["x[i] == 0=0.25", "j=27"]) == {"x[i] == 0": 0.25, "j": 27}

@@ -1,4 +1,4 @@
-"""Loops written out: how many copies there are, and what they wait for."""
+"""Unrolled loops: the number of copies and their dependences."""
 
 import gc
 
@@ -28,8 +28,8 @@ def source(unit: object, **sizes: int) -> Idg:
     return without_moves(without_index_arithmetic(source_profile(load_kernel(unit), sizes, Typical({})).graph))
 
 
-def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> None:
-    # 36 passes are 2 of 16 copies, passes 0 and 1, and 4 single copies: these wait for pass 1 at most.
+def test_remainder_copies_depend_on_the_last_unrolled_iteration() -> None:
+    # 36 iterations are 2 iterations of 16 copies, 0 and 1, and 4 single copies, which depend at most on iteration 1.
     graph = copied(source(naive_multiplication(4), n=36), {0: 16})
     (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
     assert (loop.trips, loop.copies) == (2, 16)
@@ -37,14 +37,14 @@ def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> N
     assert {edge.iterations for edge in outside} == {(Affine((), 1),)}
 
 
-def test_a_loop_that_is_counted_at_run_time_stays_one_with_a_single_pass() -> None:
+def test_runtime_trip_count_of_one_iteration_keeps_the_loop() -> None:
     graph = copied(source(sums_of_rows(), n=128, m=4), {0: 4})
     (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
     assert (loop.trips, loop.copies) == (1, 4)
 
 
-def test_what_is_the_same_in_all_passes_is_done_once() -> None:
-    # The text reads x[j] three times and y[j] twice, and x[i] and y[i] as often: these once for all 256 values of j.
+def test_loop_invariant_loads_are_executed_once() -> None:
+    # The source reads x[j] three times, y[j] twice, and x[i], y[i] as often; the latter once for all 256 values of j.
     graph = source(forces(), n=256)
     loads = [each.mix()["load", "b64"] for each in (graph, without_invariants(graph))]
     assert loads == [10 * 256, 5 * 256 + 5]
@@ -58,7 +58,7 @@ def test_loop_invariant_code_motion_keeps_dependences() -> None:
 
 
 def nest() -> Idg:
-    """Return the graph of sums of 3 times 4 products, with a loop in the other."""
+    """Return the graph of nested sums: 3 terms, each a product with a sum of 4 products."""
     unit = lp.make_kernel(
         "{[i,j,k]: 0<=i<n and 0<=j<3 and 0<=k<4}",
         "out[i] = sum(j, b[j]*sum(k, a[i,k]*c[j,k]))",
@@ -68,7 +68,7 @@ def nest() -> Idg:
     return source(lp.tag_inames(unit, {"i": "l.0"}), n=32)
 
 
-def test_loops_that_are_written_out_together_are_as_one_after_the_other() -> None:
+def test_unrolling_nested_loops_together_equals_one_by_one() -> None:
     graph = nest()
     outer, inner = loops_in(graph.body)
     together = copied(graph, {outer.number: 3, inner.number: 4})
@@ -80,7 +80,7 @@ def test_loops_that_are_written_out_together_are_as_one_after_the_other() -> Non
     assert together.executed == graph.executed
 
 
-def test_copies_that_no_written_loop_moves_are_one() -> None:
+def test_identical_copies_share_one_instruction_object() -> None:
     graph = nest()
     outer, inner = loops_in(graph.body)
     copies = copied(graph, {outer.number: 3, inner.number: 4}).instructions
@@ -89,23 +89,23 @@ def test_copies_that_no_written_loop_moves_are_one() -> None:
     assert sum(each is products[0] for each in products) == 3 * 4
 
 
-def test_a_pass_that_finds_nothing_returns_its_graph() -> None:
+def test_pass_without_effect_returns_the_same_graph() -> None:
     graph = lowered(nest())
-    for nothing_left in (without_common_subexpressions, without_invariants, with_fused_multiply_adds, without_unused):
-        assert nothing_left(graph) is graph
+    for compiler_pass in (without_common_subexpressions, without_invariants, with_fused_multiply_adds, without_unused):
+        assert compiler_pass(graph) is graph
     assert copied(graph, {}) is graph
 
 
-def test_garbage_is_collected_again_once_a_program_is_made_or_refused() -> None:
+def test_garbage_collection_is_restored_after_compilation_or_error() -> None:
     profile = source_profile(load_kernel(naive_multiplication(4)), {"n": 64}, Typical({}))
-    device, was_collected = given_device("nvidia-titan-v"), gc.isenabled()
+    device, was_enabled = given_device("nvidia-titan-v"), gc.isenabled()
     try:
-        for is_collected in (gc.enable, gc.disable):
-            is_collected()
+        for switch_collection in (gc.enable, gc.disable):
+            switch_collection()
             before = gc.isenabled()
             compiled_program(profile, device)
             with pytest.raises(OccupancyError):
                 compiled_program(profile, device, concurrent_groups=1_000)
             assert gc.isenabled() is before
     finally:
-        (gc.enable if was_collected else gc.disable)()
+        (gc.enable if was_enabled else gc.disable)()

@@ -1,4 +1,4 @@
-"""What was stored is not loaded again, and what is stored over was never stored, as long as nobody else looks."""
+"""Store forwarding and dead store elimination, where no other work-item can read the element in between."""
 
 import loopy as lp
 import numpy as np
@@ -14,7 +14,7 @@ ARRAYS = (flat("a"), flat("b"), flat("c"))
 
 
 def straight(code: str) -> Idg:
-    """Return the graph of *code* in one loop: elements of several work-items need no barrier then."""
+    """Return the graph of *code* in a sequential loop, in which no element needs a barrier."""
     return folded(source(LANES, code, *ARRAYS, tags={"i": "for"}))
 
 
@@ -22,28 +22,28 @@ def forwarded(code: str) -> Idg:
     return with_forwarded_stores(straight(code))
 
 
-def test_a_value_that_was_just_stored_is_not_loaded() -> None:
+def test_load_of_a_stored_value_is_forwarded() -> None:
     graph = forwarded("b[i] = a[i] + 1\nc[i] = b[i]*b[i]")
     assert kinds(graph) == ["load b32", "add f32", "store b32", "mul f32", "store b32"]
     uses = [(edge.target, edge.operand) for edge in graph.edges if edge.source == 1]
     assert sorted(uses) == [(2, 0), (3, 0), (3, 1)]
 
 
-def test_values_are_followed_through_several_arrays() -> None:
+def test_values_are_forwarded_through_several_arrays() -> None:
     graph = forwarded("b[i] = a[i] + 1\nc[i] = b[i]\na[i] = c[i]*2")
     (product,) = (place for place, each in enumerate(graph.instructions) if each.kind == "mul")
     assert [graph.instructions[edge.source].kind for edge in graph.definitions[product]] == ["add"]
 
 
-def test_a_neighbour_is_loaded() -> None:
+def test_neighboring_element_is_not_forwarded() -> None:
     assert kinds(forwarded("b[i] = a[i] + 1\nc[i] = b[i+1]")).count("load b32") == 2
 
 
-def test_a_store_that_may_be_of_the_same_element_makes_that_unknown() -> None:
+def test_possibly_aliasing_store_prevents_forwarding() -> None:
     assert kinds(forwarded("b[i] = a[i] + 1\nb[5] = a[i]*2\nc[i] = b[i]")).count("load b32") == 3
 
 
-def test_what_is_stored_over_is_not_stored() -> None:
+def test_overwritten_store_is_removed() -> None:
     assert kinds(forwarded("b[i] = a[i] + 1\nb[i] = a[i]*2")) == [
         "load b32",
         "add f32",
@@ -53,11 +53,11 @@ def test_what_is_stored_over_is_not_stored() -> None:
     ]
 
 
-def test_what_somebody_may_have_read_is_stored() -> None:
+def test_store_before_a_possible_read_is_kept() -> None:
     assert kinds(forwarded("b[i] = a[i] + 1\nc[i] = b[7]\nb[i] = a[i]*2")).count("store b32") == 3
 
 
-def test_another_work_item_may_look_after_a_barrier() -> None:
+def test_barrier_prevents_forwarding() -> None:
     code = """
         t[i] = a[i] + 1 {id=one}
         ... lbarrier {id=meet, dep=one}
@@ -68,8 +68,8 @@ def test_another_work_item_may_look_after_a_barrier() -> None:
     assert [each.subsystem for each in graph.instructions if each.kind == "load"] == ["global", "local"]
 
 
-def left_in_memory(graph: Idg) -> dict[tuple[str, str], object]:
-    """Return what is in each element at the end, in words, by running straight code with a memory."""
+def final_memory(graph: Idg) -> dict[tuple[str, str], object]:
+    """Return the final content of each element as an expression, by interpreting straight-line code."""
     memory: dict[tuple[str, str], object] = {}
     values: list[object] = []
     for place, each in enumerate(graph.instructions):
@@ -91,8 +91,8 @@ def left_in_memory(graph: Idg) -> dict[tuple[str, str], object]:
         "b[i] = a[i] + 2\nb[i+1] = a[i]*b[i]\nb[i] = b[i+1] + b[i+2]\nc[i] = b[i]",
     ],
 )
-def test_what_is_in_memory_at_the_end_stays_the_same(code: str) -> None:
+def test_forwarding_keeps_the_final_memory_content(code: str) -> None:
     graph = straight(code)
     forwarded_graph = with_forwarded_stores(graph)
     assert len(forwarded_graph.instructions) < len(graph.instructions)
-    assert left_in_memory(forwarded_graph) == left_in_memory(graph)
+    assert final_memory(forwarded_graph) == final_memory(graph)

@@ -1,4 +1,4 @@
-"""The order in which a warp waits least, and the registers that values and addresses take in it."""
+"""The minimum-latency instruction order, and the registers of values and addresses in it."""
 
 from itertools import pairwise
 
@@ -25,13 +25,13 @@ from tests.idg.patterns import flat as array
 
 
 def sums(number: int) -> Idg:
-    """Return a program of independent sums in double precision, each loaded and stored in turn."""
+    """Return a program of independent additions, each followed by its store before the next load."""
     lines = [f"out[{32 * row} + i] = a[{32 * row} + i] + 1" for row in range(number)]
     return lowered(source("{[i]: 0<=i<32}", "\n".join(lines), array("a"), array("out")))
 
 
 def chain(length: int, space: str) -> Idg:
-    """Return a sum of so many terms, one after the other, each loaded from *space* right before."""
+    """Return a chain of *length* dependent additions, each of a term that is loaded from *space* right before it."""
     instructions = [
         each for _ in range(length) for each in (Instruction("load", "b32", space), Instruction("add", "f32"))
     ]
@@ -44,8 +44,8 @@ def kinds(graph: Idg) -> list[str]:
     return [graph.instructions[place].kind for place, _ in placed(graph.body)]
 
 
-def under_way(graph: Idg) -> int:
-    """Return how many loads stand before the sum that uses the first of them, at most."""
+def most_loads_in_flight(graph: Idg) -> int:
+    """Return the maximum number of loads that have been issued but not yet used by an addition."""
     most = now = 0
     for kind in kinds(graph):
         now += {"load": 1, "add": -1}.get(kind, 0)
@@ -53,27 +53,27 @@ def under_way(graph: Idg) -> int:
     return most
 
 
-def test_all_independent_loads_are_under_way_at_once() -> None:
+def test_independent_loads_are_all_in_flight_at_once() -> None:
     graph = in_order_of_latency(sums(12))
-    assert under_way(graph) == 12
+    assert most_loads_in_flight(graph) == 12
     assert registers_without_waiting(sums(12)) >= 12
     assert stored(graph.unrolled()) == stored(sums(12).unrolled())
 
 
 @pytest.mark.parametrize(("space", "latency"), [("local", LOCAL), ("global", GLOBAL)])
-def test_of_a_chain_as_many_loads_are_under_way_as_its_arithmetic_goes_on_without(space: str, latency: int) -> None:
-    """By Little's law: a term is used every ``ARITHMETIC`` cycles, and a load takes its latency."""
-    found = under_way(in_order_of_latency(chain(200, space)))
+def test_loads_in_flight_of_a_chain_follow_littles_law(space: str, latency: int) -> None:
+    """An addition uses a term every ``ARITHMETIC`` cycles, and a load takes its latency."""
+    found = most_loads_in_flight(in_order_of_latency(chain(200, space)))
     assert abs(found - latency / ARITHMETIC) <= 2
 
 
-def test_an_order_of_latency_waits_no_longer_than_the_program() -> None:
+def test_latency_order_is_four_times_faster_than_program_order() -> None:
     graph = chain(40, "local")
-    assert waiting(in_order_of_latency(graph)) < waiting(graph) / 4
+    assert duration(in_order_of_latency(graph)) < duration(graph) / 4
 
 
-def waiting(graph: Idg) -> int:
-    """Return the cycles until all of *graph* is done, in its order, one instruction a cycle at most."""
+def duration(graph: Idg) -> int:
+    """Return the cycles until *graph* completes, in order, with at most one instruction issued per cycle."""
     done: dict[int, int] = {}
     cycle = -1
     for place, _ in placed(graph.body):
@@ -82,7 +82,7 @@ def waiting(graph: Idg) -> int:
     return max(done.values())
 
 
-def test_arrays_share_an_index_and_have_an_address_each() -> None:
+def test_arrays_share_an_index_but_have_separate_addresses() -> None:
     def addresses(code: str, *names: str) -> list[str]:
         graph = with_addresses(lowered(source("{[i]: 0<=i<32}", code, *map(array, names))))
         return sorted(each.dtype for each in graph.instructions if each.text == "address")
@@ -91,7 +91,7 @@ def test_arrays_share_an_index_and_have_an_address_each() -> None:
     assert addresses("out[i] = a[i] + a[2*i]", "a", "out") == ["i32", "i32", "i64", "i64", "i64"]
 
 
-def test_loads_fill_the_registers_up_to_the_next_number_of_groups_and_no_further() -> None:
+def test_loads_use_registers_only_up_to_the_next_occupancy_step() -> None:
     few, many = (estimated_registers(graph, file=RegisterFile(steps=(24, 40, 96))) for graph in (sums(2), sums(60)))
     assert few.allocated == max(few.live + FEW, few.wanted) < 24
     assert many.wanted == registers_without_waiting(sums(60)) + FIXED > 60

@@ -1,4 +1,4 @@
-"""Registers of values that are alive at the same time, counted by hand."""
+"""Registers of simultaneously live values, counted by hand."""
 
 import pymbolic.primitives as prim
 import pytest
@@ -14,7 +14,7 @@ K = prim.Variable("k")
 
 
 def flat(kinds: str, edges: list[tuple[int, int]], dtype: str = "f32") -> Idg:
-    """Return a straight program: edges lead to operands 0, 1, ... of their targets in their order."""
+    """Return a straight-line program: edges lead to operands 0, 1, ... of their targets, in order."""
     slots: dict[int, int] = {}
     found: list[Edge] = []
     for source, target in edges:
@@ -27,24 +27,24 @@ def flat(kinds: str, edges: list[tuple[int, int]], dtype: str = "f32") -> Idg:
     return Idg(instructions, tuple(found), tuple(range(len(instructions))))
 
 
-def test_a_result_takes_the_register_of_an_operand_that_is_used_up() -> None:
+def test_result_reuses_the_register_of_a_dead_operand() -> None:
     assert live_registers(flat("load add add store", [(0, 1), (1, 2), (2, 3)])) == 1
 
 
-def test_operands_that_wait_for_each_other_are_alive_together() -> None:
-    # Three loads before the sum of all.
+def test_operands_of_one_sum_are_live_together() -> None:
+    # All three loads precede the first addition.
     assert live_registers(flat("load load load add add store", [(0, 3), (1, 3), (3, 4), (2, 4), (4, 5)])) == 3
 
 
-def test_values_of_64_bits_take_two_registers() -> None:
+def test_64_bit_values_take_two_registers() -> None:
     assert live_registers(flat("load load add store", [(0, 2), (1, 2), (2, 3)], "f64")) == 4
 
 
-def test_predicates_and_stores_take_none() -> None:
+def test_predicates_and_stores_take_no_registers() -> None:
     assert live_registers(flat("load compare branch", [(0, 1), (1, 2)], "i32")) == 1
 
 
-def test_a_selection_is_as_wide_as_what_it_selects_from() -> None:
+def test_select_is_as_wide_as_its_operands() -> None:
     graph = flat("load load compare select store", [(0, 2), (2, 3), (0, 3), (1, 3), (3, 4)], "f64")
     untyped = tuple(
         Instruction(each.kind, "" if each.kind == "select" else each.dtype, operands=each.operands)
@@ -53,36 +53,36 @@ def test_a_selection_is_as_wide_as_what_it_selects_from() -> None:
     assert live_registers(Idg(untyped, graph.edges, graph.body)) == 4
 
 
-def test_unused_results_take_none() -> None:
+def test_unused_results_take_no_registers() -> None:
     assert live_registers(flat("load load load", [])) == 0
 
 
 def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Idg:
-    """Return a program of f32 instructions before a loop over k, in it, and after it."""
+    """Return a program of f32 instructions before, inside and after a loop over k."""
     first, last = before, before + inside
     instructions = tuple(Instruction("add", "f32", operands=(Operand(),) * 2) for _ in range(last + after))
     loop = Loop("k", 8, tuple(range(first, last)), bound=LoopBound((8,)))
     return Idg(instructions, edges, (*range(first), loop, *range(last, last + after)))
 
 
-def test_what_is_used_in_each_pass_is_alive_through_the_loop() -> None:
-    # 0 is used by 1, the first in the loop; 1 by 2, the second. After 1, both are alive.
+def test_value_used_in_each_iteration_is_live_throughout_the_loop() -> None:
+    # 0 is used by 1, the first in the loop; 1 by 2, the second. After 1, both are live.
     assert live_registers(looped(Edge(0, 1, operand=0), Edge.within(1, 2, ["k"], operand=0))) == 2
 
 
-def test_a_sum_and_what_it_begins_with_have_one_register() -> None:
-    begins = Edge(0, 2, condition=prim.Comparison(K, "==", 0), operand=0)
-    goes_on = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
-    assert live_registers(looped(begins, goes_on, Edge(2, 3, (), (Affine((), 7),), operand=0))) == 1
+def test_sum_and_its_initial_value_share_a_register() -> None:
+    initial = Edge(0, 2, condition=prim.Comparison(K, "==", 0), operand=0)
+    carried = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
+    assert live_registers(looped(initial, carried, Edge(2, 3, (), (Affine((), 7),), operand=0))) == 1
 
 
-def test_a_sum_is_alive_while_its_next_term_is_computed() -> None:
-    goes_on = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
+def test_sum_is_live_while_its_next_term_is_computed() -> None:
+    carried = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
     inside, after = Edge.within(1, 2, ["k"], operand=1), Edge(2, 3, (), (Affine((), 7),), operand=0)
-    assert live_registers(looped(goes_on, inside, after)) == 2
+    assert live_registers(looped(carried, inside, after)) == 2
 
 
-def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() -> None:
+def test_private_array_elements_defined_in_a_loop_are_live_together() -> None:
     instructions = (
         Instruction("load", "b64", defines=(Element("a", Affine.variable("k"), 64, 8),), executions=8),
         Instruction(
@@ -97,18 +97,18 @@ def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() ->
 @pytest.mark.parametrize(
     ("work_items", "limit"), [(1, 255), (256, 255), (512, 128), (1024, 64), (384, 168), (290, 168)]
 )
-def test_a_group_shares_the_registers_of_a_multiprocessor(work_items: int, limit: int) -> None:
-    # 65536 / 384 = 170.7, in steps of 8: 168. Ten warps of 290 work-items are dealt out as twelve would be.
+def test_register_limit_follows_from_the_group_size(work_items: int, limit: int) -> None:
+    # 65536 / 384 = 170.7, in steps of 8: 168. The 10 warps of 290 work-items are allocated as 12: four at a time.
     assert estimated_registers(flat("load store", [(0, 1)]), work_items).limit == limit
 
 
-def test_other_register_files_have_limits_of_their_own() -> None:
+def test_register_limit_depends_on_the_register_file() -> None:
     graph = flat("load store", [(0, 1)])
     fermi = RegisterFile(32_768, 63)
     assert [estimated_registers(graph, work_items, fermi).limit for work_items in (1, 512, 1024)] == [63, 63, 32]
 
 
-def test_what_exceeds_the_limit_is_spilled() -> None:
+def test_registers_beyond_the_limit_are_spilled() -> None:
     loads = 200
     graph = flat(" ".join(["load"] * loads + ["add"]), [(place, loads) for place in range(loads)], "f64")
     found = estimated_registers(graph)
@@ -117,6 +117,6 @@ def test_what_exceeds_the_limit_is_spilled() -> None:
     assert found.spilled > 0
 
 
-def test_a_group_has_work_items() -> None:
+def test_group_without_work_items_raises() -> None:
     with pytest.raises(ParameterError, match="got 0"):
         estimated_registers(flat("load store", [(0, 1)]), 0)

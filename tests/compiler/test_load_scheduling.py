@@ -14,7 +14,7 @@ from tests.idg.patterns import flat
 
 
 def order(graph: Idg) -> list[str]:
-    """Return the kinds of the instructions of global and local memory, of sums and of barriers, in their order."""
+    """Return the opcodes of memory accesses, additions and barriers in program order."""
     kinds = [graph.instructions[place].kind for place, _ in placed(graph.body)]
     return [kind for kind in kinds if kind in ("load", "store", "add", "fma", "barrier")]
 
@@ -24,14 +24,14 @@ def products(rows: int) -> Idg:
     return lowered(source("{[i]: 0<=i<32}", "\n".join(lines), flat("a"), flat("out")))
 
 
-def test_loads_come_before_what_waits_for_other_loads() -> None:
+def test_loads_move_before_uses_of_other_loads() -> None:
     graph = products(3)
     assert order(graph) == ["load", "add", "store"] * 3
     assert order(with_scheduled_loads(graph)) == ["load"] * 3 + ["add", "store"] * 3
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 3])
-def test_no_more_results_wait_than_are_allowed(waiting: int) -> None:
+def test_unused_load_results_stay_within_the_limit(waiting: int) -> None:
     kinds = order(with_scheduled_loads(products(6), waiting))
     unused = most = 0
     for kind in kinds:
@@ -40,19 +40,19 @@ def test_no_more_results_wait_than_are_allowed(waiting: int) -> None:
     assert most == waiting
 
 
-def test_no_more_results_wait_than_there_are_registers_for() -> None:
+def test_unused_load_results_stay_within_the_registers() -> None:
     graph = products(6)
     assert order(with_scheduled_loads(graph, registers=1)) == order(graph)
     assert order(with_scheduled_loads(graph, registers=5)) == order(with_scheduled_loads(graph, 2))
 
 
-def test_no_load_passes_a_barrier_or_what_its_address_waits_for() -> None:
+def test_loads_do_not_move_above_barriers_or_their_address() -> None:
     stage = lp.TemporaryVariable("t", np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
     code = "t[i] = a[i] {id=w}\n ... lbarrier {id=x,dep=w}\n out[i] = t[31 - i] + a[i + 32] {dep=x}"
     graph = lowered(source("{[i]: 0<=i<32}", code, flat("a"), flat("out"), stage))
     assert order(with_scheduled_loads(graph)) == ["load", "store", "barrier", "load", "load", "add", "store"]
 
 
-def test_what_is_stored_stays_what_it_was() -> None:
+def test_load_scheduling_keeps_the_stored_results() -> None:
     graph = products(8)
     assert stored(with_scheduled_loads(graph).unrolled()) == stored(graph.unrolled())

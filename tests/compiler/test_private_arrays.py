@@ -1,4 +1,4 @@
-"""Where private arrays live, by what their indices depend on. machine_code/test_private_arrays.py asks nvcc too."""
+"""Placement of private arrays in registers or stack memory; machine_code/test_private_arrays.py compares with nvcc."""
 
 import pytest
 from pymbolic import parse
@@ -29,17 +29,17 @@ def array(build: kernels.Build) -> PrivateArray:
 
 
 @pytest.mark.parametrize("name", kernels.REGISTERS)
-def test_an_array_is_in_registers_where_all_its_indices_become_constants(name: str) -> None:
+def test_arrays_with_constant_indices_are_in_registers(name: str) -> None:
     assert array(kernels.REGISTERS[name]).home == "registers"
 
 
 @pytest.mark.parametrize("name", kernels.STACK_MEMORY)
-def test_an_array_is_in_memory_where_an_index_stays_variable(name: str) -> None:
+def test_arrays_with_a_variable_index_are_in_stack_memory(name: str) -> None:
     assert array(kernels.STACK_MEMORY[name]).home == "stack memory"
 
 
 @pytest.mark.parametrize("name", kernels.UNSURE)
-def test_where_nvcc_does_either_the_rules_are_unsure(name: str) -> None:
+def test_placement_is_unsure_where_nvcc_varies(name: str) -> None:
     assert array(kernels.UNSURE[name]).home == "unsure"
 
 
@@ -52,33 +52,33 @@ def test_where_nvcc_does_either_the_rules_are_unsure(name: str) -> None:
         ("an index that is the work-item", "an index depends on t, which differs between work-items or groups"),
     ],
 )
-def test_the_reason_names_the_index_or_the_loop(name: str, reason: str) -> None:
+def test_reason_names_the_index_or_the_loop(name: str, reason: str) -> None:
     assert array(kernels.STACK_MEMORY[name]).reason == reason
 
 
-def test_the_reason_says_how_many_passes_are_written_out() -> None:
+def test_reason_gives_the_number_of_unrolled_iterations() -> None:
     found = array(kernels.REGISTERS["two constant loops"])
     assert found.reason == "the loop over i has 8 iterations, which nvcc unrolls"
     assert found.nbytes == 8 * 8
 
 
-def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
-    """A condition on the work-item inside the loop is no part of its bound: the loop is written out."""
+def test_predicate_inside_a_loop_keeps_its_bound_constant() -> None:
+    """A condition on the work-item inside the loop is not part of its bound, so nvcc unrolls the loop."""
     unit = kernels.copied(4)
     (insn, other) = unit.default_entrypoint.instructions
     guarded = unit.default_entrypoint.copy(instructions=[insn, other.copy(predicates=frozenset({parse("t < 16")}))])
     assert array(lambda: unit.with_kernel(guarded)).home == "registers"
 
 
-def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
+def test_hand_built_graph_uses_its_loop_bounds() -> None:
     store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 4),), executions=4)
     for bound, home in ((LoopBound((4,)), "registers"), (AT_RUN_TIME, "stack memory")):
         graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]
 
 
-def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> None:
-    """The program of a launch is one: a loop to a bound that is no constant is in it, whoever runs through it."""
+def test_array_in_memory_for_one_warp_class_is_in_memory_for_all() -> None:
+    """All warps of a launch run the same program, which contains every loop with a bound that is not constant."""
 
     def graph(bound: LoopBound, length: int = 16) -> Idg:
         store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, length),), executions=length)
@@ -102,7 +102,7 @@ def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> Non
         ("stack memory", {"registers": False, "unsure": True, "stack memory": True}),
     ],
 )
-def test_only_what_is_unsure_can_be_put_elsewhere(place: Placement, homes: dict[Home, bool]) -> None:
+def test_placement_overrides_only_unsure_arrays(place: Placement, homes: dict[Home, bool]) -> None:
     for home, is_in_memory in homes.items():
         likelier = PrivateArray("a", 8, 64, home, "", is_likely_in_memory=home == "unsure")
         assert likelier.is_in_memory_by(place) == is_in_memory
@@ -124,10 +124,10 @@ VOLTA, TURING = (7, 0), (7, 5)
         (LoopBound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
     ],
 )
-def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_condition_and_the_compiler(
+def test_several_trip_counts_are_placed_by_condition_and_compiler(
     bound: LoopBound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
 ) -> None:
-    """titan-v rows 404 and 410 differ in nothing else than the condition on the work-item, and 30 times in time."""
+    """titan-v rows 404 and 410 differ only in the condition on the work-item, and by a factor of 30 in time."""
     store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 16),), executions=16, tests=tests)
     graph = Idg((store,), (), (Loop("i", 16, (0,), bound=bound),))
     (found,) = private_arrays(graph, capability)
@@ -143,15 +143,15 @@ def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_
         (frozenset({"l0 < n"}), TURING, True),
     ],
 )
-def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the_compiler(
+def test_long_unrolled_loop_is_placed_by_condition_and_compiler(
     tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
 ) -> None:
-    """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
+    """titan-v rows 711 and 724 differ in the condition on the work-item: one array is in registers, one in memory."""
     element = Element("a", Affine.variable("i"), 64, 16)
     body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
     graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=LoopBound((16,))),))
     (found,) = private_arrays(graph, capability)
-    # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
+    # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 iterations.
     assert found.reason == "the loop over i has 16 iterations, about 3216 instructions if unrolled"
     assert (found.home, found.is_in_memory) == ("unsure", is_in_memory)
 
@@ -161,14 +161,16 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     [
         (0, 0, ("registers", "registers", "registers")),
         (64, 0, ("stack memory", "registers", "registers")),
-        (96, 0, ("stack memory", "unsure", "unsure")),  # one of two that are alike
+        (96, 0, ("stack memory", "unsure", "unsure")),  # b or c, which both have 32 bytes
         (32, 0, ("registers", "unsure", "unsure")),
         (128, 0, ("stack memory", "stack memory", "stack memory")),
-        (72, 8, ("stack memory", "registers", "registers")),  # and two registers that are spilled
-        (1000, 0, ("stack memory", "unsure", "unsure")),  # what adds up to nothing known tells nothing
+        (72, 8, ("stack memory", "registers", "registers")),  # and two spilled registers
+        (1000, 0, ("stack memory", "unsure", "unsure")),  # no combination adds up to 1000 bytes
     ],
 )
-def test_a_stack_frame_tells_which_arrays_are_in_memory(stack_frame: int, spilled: int, homes: tuple[str, ...]) -> None:
+def test_stack_frame_determines_which_arrays_are_in_memory(
+    stack_frame: int, spilled: int, homes: tuple[str, ...]
+) -> None:
     arrays = [
         PrivateArray("a", 8, 64, "stack memory", ""),
         PrivateArray("b", 4, 64, "unsure", ""),

@@ -1,4 +1,4 @@
-"""Reuse distances on the stack against a cache that is simulated, least recently used first out."""
+"""Reuse distances on the stack, compared with a simulated cache with least-recently-used replacement."""
 
 from collections import OrderedDict
 
@@ -20,36 +20,39 @@ LINES = 128
 
 
 def simulated(graph: Idg, elements: int) -> Moved:
-    """Return what a cache of so many *elements* moves while a warp executes *graph* for the second time."""
+    """Return the traffic of a cache of *elements* elements while a warp executes *graph* for the second time."""
     cache: OrderedDict[tuple[str, int], bool] = OrderedDict()
-    """element -> whether it was stored to, the one that was accessed last comes last"""
+    """element -> whether it is dirty, in order of the last access"""
     loads = fetched = stores = written = 0
     for time in range(2):
-        for place, passes in executions(graph.instructions, graph.body):
+        for place, iterations in executions(graph.instructions, graph.body):
             each = graph.instructions[place]
             if each.subsystem != "private":
                 continue
-            element, is_store = (each.reference.array, each.address.at(passes)), each.kind == "store"
-            is_there, was_changed = element in cache, cache.pop(element, False)
-            cache[element] = was_changed or is_store
-            given_up = cache.popitem(last=False)[1] if len(cache) > elements else False
+            element, is_store = (each.reference.array, each.address.at(iterations)), each.kind == "store"
+            is_hit, was_dirty = element in cache, cache.pop(element, False)
+            cache[element] = was_dirty or is_store
+            evicted_dirty = cache.popitem(last=False)[1] if len(cache) > elements else False
             if time:
-                loads, fetched = loads + (not is_store), fetched + (not is_store and not is_there)
-                stores, written = stores + is_store, written + given_up
+                loads, fetched = loads + (not is_store), fetched + (not is_store and not is_hit)
+                stores, written = stores + is_store, written + evicted_dirty
     return Moved(loads, fetched, stores, written)
 
 
-def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(subtests: pytest.Subtests) -> None:
+def test_stack_traffic_equals_that_of_a_simulated_cache(subtests: pytest.Subtests) -> None:
     for elements in [1, 2, 3, 4, 7, 8, 16]:
         for build in [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]:
             with subtests.test(elements=elements, build=build):
                 graph = lowered(source_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
                 bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
-                found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
-                assert found == real
+                found, expected = (
+                    StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES),
+                    simulated(graph, elements),
+                )
+                assert found == expected
 
 
-def test_elements_between_take_what_each_of_them_holds() -> None:
+def test_reuse_distance_adds_the_sizes_of_elements_in_between() -> None:
     unit = lp.make_kernel(
         "{[i,j,m]: 0<=i<n and 0<=j,m<8}",
         """
@@ -72,5 +75,5 @@ def test_elements_between_take_what_each_of_them_holds() -> None:
     unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
     graph = lowered(source_profile(load_kernel(unit), {"n": 128}, Typical({})).graph)
     found = StackReuse.of(graph, 32)
-    # Eight stores and a load of each array: data tell their elements, so that no two accesses are of one.
+    # Eight stores and a load of each array; their indices are data, so no two accesses are known to share an element.
     assert found.distances[np.isfinite(found.distances) & ~found.is_store].tolist() == 2 * [9 * 128 + 9 * 256]

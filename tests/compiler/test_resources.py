@@ -1,4 +1,4 @@
-"""What ptxas reports of device functions, read from recorded reports; by the compilers where they are installed."""
+"""Resources that ptxas reports: from recorded reports, and from the compilers where they are installed."""
 
 from pathlib import Path
 
@@ -55,69 +55,69 @@ extern "C" __global__ void __launch_bounds__(64) copy(float4 const *x, float2 *y
 """
 
 
-def test_a_report_tells_registers_and_stack() -> None:
+def test_report_gives_registers_and_stack_frame() -> None:
     assert read_report(REPORT) == (Resources("loopy_kernel", 128, 168, 0, 0, local_memory=6912),)
 
 
-def test_a_report_of_two_functions_tells_both_in_their_order() -> None:
+def test_report_of_two_functions_lists_both_in_order() -> None:
     first = Resources("loopy_kernel", registers=255, stack_frame=720, spill_stores=720, spill_loads=2120)
     assert read_report(SPILLING + REPORT) == (first, *read_report(REPORT))
 
 
-def test_a_report_without_functions_is_refused() -> None:
+def test_report_without_functions_raises() -> None:
     with pytest.raises(CompilerError, match="lists no function"):
         read_report("ptxas info    : 0 bytes gmem\n")
 
 
-def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "nvcc", lambda: None)
     monkeypatch.setattr(module, "library", lambda: None)
     with pytest.raises(CompilerError, match=r"pip install .*cuda-compiler"):
         resources(SOURCE)
 
 
-def test_without_nvcc_the_library_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, tuple[str, ...]]] = []
+def test_nvrtc_is_used_without_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, tuple[str, ...]]] = []
 
     def recorded(source: str, options: list[str]) -> str:
-        asked.append((source, tuple(options)))
+        calls.append((source, tuple(options)))
         return REPORT
 
     monkeypatch.setattr(module, "nvcc", lambda: None)
     monkeypatch.setattr(module, "library", lambda: "libnvrtc.so")
     monkeypatch.setattr(module, "compilation_log", recorded)
     assert resources(SOURCE, "sm_90", ["-use_fast_math"]) == read_report(REPORT)
-    assert asked == [(SOURCE, ("-arch=sm_90", "-Xptxas=-v", "-use_fast_math"))]
+    assert calls == [(SOURCE, ("-arch=sm_90", "-Xptxas=-v", "-use_fast_math"))]
 
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
-def test_nvcc_puts_an_array_that_is_indexed_at_run_time_on_the_stack() -> None:
+def test_nvcc_places_dynamically_indexed_array_on_the_stack() -> None:
     (found,) = resources(SOURCE)
     assert (found.function, found.stack_frame, found.spill_loads) == ("columns", 8 * 8, 0)
     assert 8 < found.registers < 64
 
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
-def test_what_nvcc_refuses_is_said_in_its_words() -> None:
+def test_nvcc_error_message_is_passed_on() -> None:
     with pytest.raises(CompilerError, match=r"(?s)nvcc rejected the source: .*nonsense"):
         resources("nonsense")
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
-def test_the_library_reports_the_same_as_nvcc() -> None:
+def test_nvrtc_reports_the_same_as_nvcc() -> None:
     (found,) = read_report(compilation_log(SOURCE, ["-arch=sm_80", "-Xptxas=-v"]))
     assert (found.function, found.stack_frame) == ("columns", 8 * 8)
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
-def test_what_the_library_refuses_is_said_in_its_words() -> None:
+def test_nvrtc_error_message_is_passed_on() -> None:
     with pytest.raises(CompilerError, match=r'^NVRTC rejected the source: kernel\.cu\(1\): error: .*"nonsense" is \w+'):
         compilation_log("__device__ int f() { return nonsense; }", ["-arch=sm_80"])
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_a_copy_through_local_memory_has_the_instructions_of_its_source(architecture: str) -> None:
+def test_compiled_copy_has_the_accesses_of_its_source(architecture: str) -> None:
     (found,) = compiled(COPY, architecture)
     assert (found.stack_frame, found.local_memory) == (0, 64 * 16)
     accesses = {name: number for name, number in found.instructions.items() if name[:3] in ("LDG", "LDS", "STS", "STG")}
@@ -136,22 +136,25 @@ def test_narrow_loads_have_their_width_and_sign(dtype: str, loaded: str) -> None
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
-def test_an_architecture_that_no_compiler_knows_is_refused() -> None:
+def test_unsupported_architecture_raises() -> None:
     with pytest.raises(CompilerError, match=r"^NVRTC does not compile for sm_35; .* to sm_121"):
         compiled(SOURCE, "sm_35")
 
 
-def test_a_compiler_that_crashes_or_hangs_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compiler_crash_or_timeout_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "library", lambda: tmp_path)
     monkeypatch.setattr(module, "PROGRAM", str(tmp_path / "program.py"))
     monkeypatch.setattr(module, "TIMEOUT", 2)
-    for program, said in (("import os; os.abort()", "crashed"), ("import time; time.sleep(60)", "took more than 2 s")):
+    for program, failure in (
+        ("import os; os.abort()", "crashed"),
+        ("import time; time.sleep(60)", "took more than 2 s"),
+    ):
         (tmp_path / "program.py").write_text(program)
-        with pytest.raises(CompilerError, match=f"^NVRTC {said}"):
+        with pytest.raises(CompilerError, match=f"^NVRTC {failure}"):
             compilation_log(SOURCE, [])
 
 
-def test_what_is_no_cubin_is_refused() -> None:
+def test_invalid_cubin_raises() -> None:
     for content in (b"", b"nonsense", b"\x7fELF\x02\x01" + bytes(40)):
         with pytest.raises(CompilerError, match="ELF file"):
             instruction_mixes(content)

@@ -1,4 +1,4 @@
-"""Spills by hand and against their meaning: what is stored stays what it was, in fewer registers."""
+"""Spills: cases computed by hand, and the same stored results with fewer registers."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ LANES = "{[i]: 0<=i<32}"
 
 
 def dot_products(rows: int, length: int) -> Idg:
-    """Return the machine graph of the sums of products of the same elements of a with several rows of b, unrolled."""
+    """Return the machine graph of the unrolled dot products of one row of a with each of several rows of b."""
     lines = [f"<> s{row} = sum(k{row}, a[{length}*i + k{row}]*b[{row * length} + k{row}])" for row in range(rows)]
     stores = [f"out[{32 * row} + i] = s{row}" for row in range(rows)]
     domain = [LANES, *(f"{{[k{row}]: 0<=k{row}<{length}}}" for row in range(rows))]
@@ -36,7 +36,7 @@ def dot_products(rows: int, length: int) -> Idg:
 
 
 def chain(terms: int) -> Idg:
-    """Return the machine graph of *terms* terms, each made of the one before, of x, and of the one half as far on."""
+    """Return the machine graph of a chain: term q is the product of term q - 1 and x plus a multiple of term q // 2."""
     lines = [f"<> t{q} = t{q - 1}*x[i] + {q}.5*t{q // 2}" for q in range(1, terms)]
     arrays = flat("x", np.float64), flat("y", np.float64)
     return lowered(source(LANES, "\n".join(["<> t0 = x[i]", *lines, f"y[i] = t{terms - 1}"]), *arrays))
@@ -50,34 +50,34 @@ def spills(graph: Idg) -> list[str]:
     return [each.kind for each in graph.instructions if each.subsystem == "private"]
 
 
-# {{{ straight pieces of code
+# {{{ straight-line code
 
 
-def test_with_room_for_all_nothing_changes() -> None:
+def test_graph_is_unchanged_if_all_values_fit() -> None:
     graph = dot_products(4, 8)
     assert loads(graph) == 8 + 32
     assert with_spills(Lives(graph), live_registers(graph) + 1) == (graph, 0)
 
 
 @pytest.mark.parametrize("room", [6, 8, 10])
-def test_what_is_used_latest_is_loaded_again(room: int) -> None:
+def test_value_with_the_farthest_use_is_reloaded(room: int) -> None:
     graph = dot_products(4, 8)
     assert live_registers(graph) > room
     less, nbytes = with_spills(Lives(graph), room)
     assert live_registers(less) <= room
     assert loads(graph) < loads(less) <= 2 * 32
-    assert nbytes <= 4 * 4  # of the sums, which wait for their stores
+    assert nbytes <= 4 * 4  # for the sums, which are stored at the end
     assert stored(less.unrolled()) == stored(graph.unrolled())
 
 
-def test_the_more_room_the_fewer_loads() -> None:
+def test_more_registers_need_fewer_loads() -> None:
     graph = dot_products(6, 8)
     found = [loads(with_spills(Lives(graph), room)[0]) for room in range(4, 16)]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
 
 
-def test_what_is_stored_to_is_spilled_and_not_loaded_again() -> None:
+def test_values_of_a_modified_array_are_spilled_not_reloaded() -> None:
     graph = dot_products(4, 8)
     changed = tuple(
         replace(each, reference=replace(each.reference, array="a")) if each.kind == "store" else each
@@ -98,8 +98,8 @@ SPILLED = {500: 24, 600: 224, 800: 624}
 
 
 @pytest.mark.parametrize("terms", [500, *(pytest.param(each, marks=pytest.mark.slow) for each in (600, 800))])
-def test_a_chain_spills_as_many_bytes_as_ptxas_reports(terms: int) -> None:
-    """Each is stored once and loaded once, and x is never given up, as each term uses it."""
+def test_chain_spills_as_many_bytes_as_ptxas_reports(terms: int) -> None:
+    """Each spilled value is stored once and loaded once; x stays in a register, as each term uses it."""
     graph = chain(terms)
     less, nbytes = with_spills(Lives(graph), estimated_registers(graph).room)
     assert abs(nbytes - SPILLED[terms]) <= 8
@@ -114,7 +114,7 @@ def test_a_chain_spills_as_many_bytes_as_ptxas_reports(terms: int) -> None:
 
 
 def accumulators(sums: int) -> Idg:
-    """Return the machine graph of *sums* sums over a loop whose number of passes is a size."""
+    """Return the machine graph of *sums* sums over a loop whose trip count is a size."""
     lines = [f"<> s{n} = 0" for n in range(sums)]
     lines += ["for k", *(f"s{n} = s{n} + a[{n}*n + k]*b[{n + 1}*k + i]" for n in range(sums)), "end"]
     lines += [f"out[{32 * n} + i] = s{n}" for n in range(sums)]
@@ -123,7 +123,7 @@ def accumulators(sums: int) -> Idg:
 
 
 @pytest.mark.parametrize("room", [12, 16, 20])
-def test_sums_that_have_no_room_in_a_loop_are_stored_and_loaded_in_each_pass(room: int) -> None:
+def test_sums_that_do_not_fit_are_spilled_in_each_iteration(room: int) -> None:
     graph = accumulators(24)
     less, nbytes = with_spills(Lives(graph), room)
     assert nbytes > 0
@@ -133,7 +133,7 @@ def test_sums_that_have_no_room_in_a_loop_are_stored_and_loaded_in_each_pass(roo
     assert not less.backwards
 
 
-def test_what_a_loop_does_not_use_goes_to_memory_before_it() -> None:
+def test_values_unused_in_a_loop_are_spilled_before_it() -> None:
     lines = [*(f"<> v{n} = a[{32 * n} + i]*a[{32 * n} + i]" for n in range(60))]
     lines += ["<> s = 0", "for k", "s = s + b[k]*a[k]", "end"]
     lines += [f"out[{32 * n} + i] = v{n}*s" for n in range(60)]
@@ -146,7 +146,7 @@ def test_what_a_loop_does_not_use_goes_to_memory_before_it() -> None:
 
 
 @for_random_kernels
-def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None:
+def test_spills_keep_the_stored_results(description: RandomKernel) -> None:
     kernel = loaded(description)
     try:
         graph = source_profile(kernel, description.sizes[len(description.sizes) // 3], Typical({})).graph
@@ -154,7 +154,7 @@ def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None
         return
     for change in (without_index_arithmetic, without_moves, without_common_subexpressions):
         graph = change(graph)
-    # A loop that some passes of another one pass by hands on what was stored before it: nothing waits for that.
+    # A loop that is skipped in some iterations of an outer one passes on what was stored before it; no edge shows that.
     if graph.executed <= LONG and all(isinstance(loop.trips, int) for loop in loops_in(graph.body)):
         before = stored(graph.unrolled())
         for room in (3, 6):
@@ -165,42 +165,48 @@ def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None
 
 # }}}
 
-# {{{ orders
+# {{{ instruction orders
 
 
 def windows(taps: int, sums: int) -> Idg:
-    """Return the machine graph of sums of *taps* weighted neighbours each, one sum after the other, all unrolled."""
+    """Return the machine graph of sums of *taps* weighted neighbors each, one after the other, all unrolled."""
     code = f"out[{sums}*i + s] = sum(k, w[k]*a[{sums}*i + s + k])"
     domain = f"{{[i,s,k]: 0<=i<32 and 0<=s<{sums} and 0<=k<{taps}}}"
     tags = {"i": "l.0", "s": "unr", "k": "unr"}
     return lowered(source(domain, code, flat("w"), flat("a"), flat("out"), tags=tags))
 
 
-def test_sums_of_the_same_window_are_taken_together() -> None:
-    """In the order of the program all taps are alive from the first sum on; side by side, the sums are."""
+def test_sums_over_the_same_window_are_interleaved() -> None:
+    """In program order, all taps are live from the first sum on; interleaved, only the sums are."""
     graph = windows(100, 4)
     assert live_registers(graph) > 100 > MANY
-    other = with_few_registers(Lives(graph)).graph
-    assert live_registers(other) <= 4 + 4 + 4
-    assert sorted(kinds(other)) == sorted(kinds(graph))
-    assert not other.backwards
-    assert stored_anywhere(other) == stored_anywhere(graph)
+    reordered = with_few_registers(Lives(graph)).graph
+    assert live_registers(reordered) <= 4 + 4 + 4
+    assert sorted(kinds(reordered)) == sorted(kinds(graph))
+    assert not reordered.backwards
+    assert stored_anywhere(reordered) == stored_anywhere(graph)
 
 
 def stored_anywhere(graph: Idg) -> list[str]:
     return sorted(stored(graph.unrolled()))
 
 
-def test_values_of_another_order_live_as_if_they_were_found_anew() -> None:
+def test_live_ranges_after_reordering_equal_recomputed_ones() -> None:
     lives = Lives(windows(100, 4))
-    other = with_few_registers(lives)
-    anew = Lives(other.graph)
-    assert (other.registers, other.web, other.defined) == (anew.registers, anew.web, anew.defined)
-    assert [other.pressure(each) for each in other.taken] == [anew.pressure(each) for each in anew.taken]
-    assert other.registers < lives.registers
+    reordered = with_few_registers(lives)
+    recomputed = Lives(reordered.graph)
+    assert (reordered.registers, reordered.web, reordered.defined) == (
+        recomputed.registers,
+        recomputed.web,
+        recomputed.defined,
+    )
+    assert [reordered.pressure(each) for each in reordered.taken] == [
+        recomputed.pressure(each) for each in recomputed.taken
+    ]
+    assert reordered.registers < lives.registers
 
 
-def test_an_order_of_few_registers_stays() -> None:
+def test_program_order_with_few_registers_is_kept() -> None:
     graph = windows(8, 2)
     assert with_few_registers(lives := Lives(graph)) is lives
 

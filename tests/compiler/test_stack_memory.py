@@ -27,10 +27,10 @@ def executions(graph: Idg, kind: str) -> int:
     return found
 
 
-def waits(graph: Idg) -> set[tuple[tuple[str, str, int], tuple[str, str, int]]]:
-    """Return which executions wait for which others through registers or stack memory, by source and place in it.
+def dependences(graph: Idg) -> set[tuple[tuple[str, str, int], tuple[str, str, int]]]:
+    """Return pairs of executions of which the second depends on the first, through registers or stack memory.
 
-    Executions are named by the number of their statement's execution; stores and loads in between are left out.
+    An execution is a source line, an instruction in it, and a count; private stores and loads in between are omitted.
     """
     flat = graph.unrolled()
     seen: dict[tuple[str, str, str], int] = {}
@@ -42,61 +42,61 @@ def waits(graph: Idg) -> set[tuple[tuple[str, str, int], tuple[str, str, int]]]:
     found: set[tuple[tuple[str, str, int], tuple[str, str, int]]] = set()
     for place, name in enumerate(names):
         if name is not None:
-            found |= {(before, name) for before in _before(flat, names, place)}
+            found |= {(before, name) for before in _sources(flat, names, place)}
     return found
 
 
-def _before(flat: Idg, names: list[tuple[str, str, int] | None], place: int) -> set[tuple[str, str, int]]:
+def _sources(flat: Idg, names: list[tuple[str, str, int] | None], place: int) -> set[tuple[str, str, int]]:
     found: set[tuple[str, str, int]] = set()
     for edge in flat.definitions[place]:
         name = names[edge.source]
-        found |= _before(flat, names, edge.source) if name is None else {name}
+        found |= _sources(flat, names, edge.source) if name is None else {name}
     return found
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "an index that is data"])
-def test_each_execution_waits_for_the_same_definitions_through_memory(name: str) -> None:
+def test_stack_memory_keeps_dependences_between_executions(name: str) -> None:
     graph = graph_of(ALL[name]())
-    assert waits(with_stack_memory(graph, arrays={"a"})) == waits(graph)
+    assert dependences(with_stack_memory(graph, arrays={"a"})) == dependences(graph)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_same_is_stored_in_global_memory(name: str) -> None:
+def test_stack_memory_keeps_the_stored_results(name: str) -> None:
     graph = graph_of(ALL[name]())
     assert stored(with_stack_memory(graph, arrays={"a"}).unrolled()) == stored(graph.unrolled())
 
 
-def test_an_array_that_is_copied_is_stored_and_loaded_once_for_each_element() -> None:
+def test_copied_array_has_one_store_and_one_load_per_element() -> None:
     # a[i] = x[i, t] for 4 i, y[o, t] = 2*a[o] for the first 3 of them: n = 3.
     graph = with_stack_memory(graph_of(kernels.up_to_size(4)))
     assert (executions(graph, "store"), executions(graph, "load")) == (4, 3)
 
 
-def test_a_sum_is_kept_in_a_register_during_the_loop_over_its_terms() -> None:
-    # n = 3 rows: each is stored when it begins, loaded before its 16 terms and stored after them, loaded to be written.
+def test_sum_stays_in_a_register_during_the_loop_over_its_terms() -> None:
+    # n = 3 rows: each sum is stored initially and after its 16 terms, and loaded before them and for the output.
     graph = with_stack_memory(graph_of(kernels.accumulated("n", 16, 8)))
     assert (executions(graph, "store"), executions(graph, "load")) == (3 + 3, 3 + 3)
     assert sum(each.executions for each in graph.instructions if each.kind == "add" and each.dtype == "f64") == 3 * 16
 
 
-def test_a_sum_whose_element_changes_from_term_to_term_is_loaded_for_each() -> None:
-    # Terms before rows: 2 terms of 3 rows each.
+def test_sum_whose_element_changes_is_loaded_for_each_term() -> None:
+    # The loop over 2 terms contains the loop over 3 rows.
     graph = with_stack_memory(graph_of(kernels.accumulated("n", 2, 8, order="k,r")))
     assert (executions(graph, "store"), executions(graph, "load")) == (3 + 2 * 3, 2 * 3 + 3)
 
 
-def test_without_arrays_in_memory_the_graph_is_the_same() -> None:
+def test_graph_without_arrays_in_memory_is_unchanged() -> None:
     graph = graph_of(kernels.copied(8))
     assert with_stack_memory(graph) is graph
 
 
-def test_the_pass_can_be_left_out() -> None:
+def test_stack_memory_pass_can_be_disabled() -> None:
     graph = graph_of(kernels.up_to_lane(4))
     assert executions(lowered(graph), "load") > 0
     assert executions(lowered(graph, leave_out=["stack memory"]), "load") == 0
 
 
-def test_addresses_count_elements_of_the_array() -> None:
+def test_stack_addresses_are_element_indices() -> None:
     graph = with_stack_memory(graph_of(kernels.up_to_size(4)))
     flat = graph.unrolled()
     stores = [each for each in flat.instructions if each.kind == "store" and each.subsystem == "private"]

@@ -1,4 +1,4 @@
-"""Volatile accesses are done where they stand, as often as they stand there, and in their order."""
+"""Volatile accesses: never removed, merged or reordered."""
 
 from collections import Counter
 
@@ -25,21 +25,19 @@ def machine_graph(code: str, is_volatile: bool) -> Idg:
 
 
 def accesses(graph: Idg) -> list[str]:
-    """Return the loads and stores of *graph* in the order of the program."""
+    """Return the loads and stores of *graph* in program order."""
     found = [graph.instructions[place] for place, _ in placed(graph.body)]
     return [f"{each.kind} {each.reference.array}" for each in found if each.reference is not None]
 
 
 @pytest.mark.parametrize(("is_volatile", "loads", "stores"), [(True, 3, 3), (False, 1, 2)])
-def test_what_is_stored_is_loaded_and_what_is_stored_over_was_stored(
-    is_volatile: bool, loads: int, stores: int
-) -> None:
+def test_volatile_accesses_are_neither_forwarded_nor_eliminated(is_volatile: bool, loads: int, stores: int) -> None:
     found = Counter(accesses(machine_graph("b[i] = a[i]\nb[i] = b[i] + 1\nout[i] = 2*b[i]", is_volatile)))
     assert (sum(found[f"load {name}"] for name in "ab"), found["store b"] + found["store out"]) == (loads, stores)
 
 
 @pytest.mark.parametrize(("is_volatile", "loads"), [(True, 2 * 4), (False, 1)])
-def test_what_is_the_same_in_each_pass_is_loaded_in_each(is_volatile: bool, loads: int) -> None:
+def test_invariant_volatile_load_is_executed_in_each_iteration(is_volatile: bool, loads: int) -> None:
     assert accesses(machine_graph("out[i] = sum(j, a[i] + a[i])", is_volatile)).count("load a") == loads
 
 
@@ -50,6 +48,6 @@ def test_what_is_the_same_in_each_pass_is_loaded_in_each(is_volatile: bool, load
         (False, ["load a", "load b", "store out", "store out"]),
     ],
 )
-def test_no_volatile_load_is_moved_up_past_a_volatile_store(is_volatile: bool, order: list[str]) -> None:
+def test_volatile_load_does_not_move_above_a_volatile_store(is_volatile: bool, order: list[str]) -> None:
     graph = machine_graph("out[i] = a[i] + 1\nout[i + 32] = b[i] + 1", is_volatile)
     assert accesses(with_scheduled_loads(graph)) == order

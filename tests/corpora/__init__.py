@@ -1,1 +1,1 @@
-"""How many real kernels loopyperf counts."""
+"""Counts of real kernels, from the tests and examples of other projects."""

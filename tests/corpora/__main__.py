@@ -1,4 +1,4 @@
-"""Print how many kernels of each corpus are answered, and why others are not: ``make corpora FRAMEWORKS=folder``."""
+"""Print how many kernels of each corpus are counted, and why others are not: ``make corpora FRAMEWORKS=folder``."""
 
 import sys
 from collections import Counter
@@ -28,7 +28,7 @@ def table(corpus: str, specimens: Iterable[Specimen]) -> None:
 
 
 def table_of_frameworks(checkouts: Path) -> None:
-    """Print one row for each project, then what was not answered: project, question, outcome and reason."""
+    """Print one row for each project, then the failures: project, task, outcome and reason."""
     reasons: Counter[tuple[str, ...]] = Counter()
     kinds = ("counted", "settled", "refused", "wrong", "crashed", "too slow")
     print("project       kernels", *kinds, "median s", "worst s")
@@ -39,15 +39,15 @@ def table_of_frameworks(checkouts: Path) -> None:
         times = f"{median(seconds):8.1f} {max(seconds):7.1f}"
         print(f"{project:13} {len(found):7}", *(f"{of_kind[kind]:{len(kind)}}" for kind in kinds), times, flush=True)
         for each in found:
-            for question, outcome in each.outcomes.items():
+            for task, outcome in each.outcomes.items():
                 if outcome.kind not in ("counted", "settled"):
-                    reasons[project, question, outcome.kind, outcome.class_of_reason] += 1
+                    reasons[project, task, outcome.kind, outcome.class_of_reason] += 1
     for row, number in reasons.most_common():
         print(f"{number:5} ", *row, sep="  ")
 
 
 def main() -> None:
-    """Print the tables of the corpora that are here."""
+    """Print the tables of the available corpora."""
     if len(sys.argv) > 1:
         table_of_frameworks(Path(sys.argv[1]))
     if ARCHIVE.exists():

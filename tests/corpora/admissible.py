@@ -1,4 +1,4 @@
-"""Small sizes that a kernel admits, and whether enumeration is cheap at them."""
+"""Small sizes that satisfy a kernel's assumptions, and whether enumeration is cheap at them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,12 @@ from loopyperf.kernel import Kernel
 
 PARAM, SET = isl.dim_type.param, isl.dim_type.set
 EQUAL = (7, 16, 5, 32, 2, 64, 128, 1)
-"""for all sizes at once: odd ones first, so that tiles are not full"""
+"""values for all sizes at once: odd ones first, so that tiles are not full"""
 MOST_POINTS = 300_000
 
 
 def admissible_sizes(kernel: Kernel) -> Iterator[Mapping[str, int]]:
-    """Yield sizes that the assumptions of *kernel* admit: equal ones, then the smallest that are two or more."""
+    """Yield sizes that satisfy the assumptions of *kernel*: equal ones, then the smallest ones >= 2."""
     params = isl.Set.from_basic_set(kernel.assumptions)
     names = [str(params.get_dim_name(PARAM, place)) for place in range(params.dim(PARAM))]
     points = params.move_dims(SET, 0, PARAM, 0, len(names))
@@ -32,17 +32,17 @@ def admissible_sizes(kernel: Kernel) -> Iterator[Mapping[str, int]]:
 
 
 def admits(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
-    """Return whether the assumptions of *kernel* admit *sizes*."""
+    """Return whether *sizes* satisfy the assumptions of *kernel*."""
     return not _fixed(isl.Set.from_basic_set(kernel.assumptions), PARAM, sizes).is_empty()
 
 
 def enumeration_is_cheap(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
-    """Return whether the boxes around the loops of all instructions, which enumeration looks through, are small."""
+    """Return whether the bounding boxes of all instructions' loops, which enumeration scans, are small."""
     return all(points <= MOST_POINTS for points in accumulate(_boxes(kernel, sizes)))
 
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> float:
-    """Return how many points the boxes around the loops of all instructions have."""
+    """Return the number of points in the bounding boxes of all instructions' loops."""
     return sum(_boxes(kernel, sizes))
 
 
@@ -56,7 +56,7 @@ def _box(kernel: Kernel, inames: frozenset[str], sizes: Mapping[str, int]) -> fl
     loops = _fixed(isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames)), PARAM, sizes)
     if loops.is_empty():
         return 0
-    loops = loops.project_out(PARAM, 0, loops.dim(PARAM))  # data among the bounds leaves no bounds
+    loops = loops.project_out(PARAM, 0, loops.dim(PARAM))  # unbounded if bounds depend on data
     if not loops.is_bounded():
         return inf
     axes = range(loops.dim(SET))

@@ -1,4 +1,4 @@
-"""Asks for everything that a user asks of a kernel, in a process of its own, and says what became of it."""
+"""Runs everything that a user can request for a kernel in a separate process, and reports the outcomes."""
 
 import signal
 import time
@@ -21,7 +21,7 @@ from .specimen import Specimen
 
 Typical = dict[str, Any]
 SECONDS = 60
-"""of processor time, for one question, beyond Loopy's passes"""
+"""limit of processor time for one task, besides Loopy's passes"""
 
 
 def _count(program: Program, sizes: Mapping[str, int], typical: Typical) -> object:
@@ -45,25 +45,25 @@ QUESTIONS = {
 
 @dataclass
 class Answers:
-    """What became of the questions about one kernel."""
+    """The outcomes of all tasks for one kernel."""
 
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
-    """at which it was asked"""
+    """sizes for the counts and estimates"""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    """by question, after "load" and "sizes", and before "check", which compares with enumeration"""
+    """by task, after "load" and "sizes" and before "check", which compares with enumeration"""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
-    """of processor time, by question"""
+    """processor time by task"""
 
     @property
     def kind(self) -> Kind:
-        """Return what became of the kernel: the worst of its outcomes; that it was not checked is none."""
-        asked = [each for question, each in self.outcomes.items() if question != "check" or each.kind == "wrong"]
+        """Return the worst of the kernel's outcomes; a check counts only if it failed."""
+        asked = [each for task, each in self.outcomes.items() if task != "check" or each.kind == "wrong"]
         return max(asked, key=lambda each: WORSE.index(each.kind)).kind
 
     @property
     def slowest(self) -> float:
-        """Return how long the question took that took longest, Loopy's passes apart."""
-        passes = {"count": self.seconds.get("load", 0.0)}  # as the first question, it runs them again
+        """Return the processor time of the slowest task, without Loopy's passes."""
+        passes = {"count": self.seconds.get("load", 0.0)}  # the first task runs them again
         return max((self.seconds.get(each, 0) - passes.get(each, 0) for each in QUESTIONS), default=0)
 
 
@@ -71,7 +71,7 @@ WORSE: tuple[Kind, ...] = ("counted", "settled", "refused", "too slow", "wrong",
 
 
 def answers(specimen: Specimen) -> Answers:
-    """Return what becomes of *specimen*, asked in a forked process that an alarm ends."""
+    """Return the outcomes for *specimen*, determined in a forked process with a time limit."""
     process, receiver = started(_report, specimen)
     found, asked = Answers(), "load"
     try:
@@ -93,13 +93,13 @@ def answers(specimen: Specimen) -> Answers:
 
 
 def _report(specimen: Specimen, sender: Connection) -> None:
-    """Send the name of each question before it is asked, and then its outcome and seconds; and the sizes once."""
+    """Send the name of each task before it starts, then its outcome and seconds; also send the sizes once."""
     warnings.simplefilter("ignore")
 
-    def timed(question: str, ask: Callable[[], Any]) -> Any:
-        sender.send(question)
+    def timed(task: str, ask: Callable[[], Any]) -> Any:
+        sender.send(task)
         start = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, SECONDS + (start if question == "count" else 0))
+        signal.setitimer(signal.ITIMER_PROF, SECONDS + (start if task == "count" else 0))
         outcome, found = _outcome(ask)
         sender.send((outcome, time.process_time() - start))
         return found
@@ -110,18 +110,18 @@ def _report(specimen: Specimen, sender: Connection) -> None:
     if sizes is not None:
         sender.send(dict(sizes))
         typical: Typical = {}
-        for question, ask in QUESTIONS.items():
-            timed(question, lambda ask=ask: _settled(lambda stated: ask(program, sizes, stated), typical))
+        for task, ask in QUESTIONS.items():
+            timed(task, lambda ask=ask: _settled(lambda values: ask(program, sizes, values), typical))
         timed("check", lambda: stated_and_checked(kernel)[1])
 
 
 def _outcome(ask: Callable[[], Any]) -> tuple[Outcome, Any]:
-    """Return what became of a question, and what it returned if that is no outcome itself."""
+    """Return the outcome of a task, and its result unless that is an outcome itself."""
     try:
         found = ask()
     except LoopyperfError as error:
         return Outcome("refused", f"{type(error).__name__}: {error}"), None
-    except Exception as error:  # any other is a bug, and here is where they are found
+    except Exception as error:  # any other error is a bug, which this should find
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         return Outcome("crashed", f"{type(error).__name__} at {place}: {error}"), None
@@ -129,9 +129,9 @@ def _outcome(ask: Callable[[], Any]) -> tuple[Outcome, Any]:
 
 
 def _settled(ask: Callable[[Typical], object], typical: Typical) -> Outcome:
-    """Return whether *ask* answers, at once or once the examples that its refusals give are stated, copied.
+    """Return whether *ask* succeeds, with or without the examples in its error messages as typical values.
 
-    They are added to *typical*, what is stated already.
+    The examples are added to *typical*.
     """
     stated_for(ask, typical)
     return Outcome("settled", f"typical={typical}") if typical else Outcome("counted")

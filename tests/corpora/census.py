@@ -1,4 +1,4 @@
-"""Counts one kernel and says what became of it, in a process of its own: isl can hang, and can abort."""
+"""Counts one kernel and reports the outcome, in a separate process because isl can hang or abort."""
 
 import signal
 import traceback
@@ -20,16 +20,16 @@ from .outcome import Outcome, started
 from .specimen import Specimen
 
 SECONDS = 60
-"""for one kernel, both countings and their check"""
+"""time limit for one kernel, including both countings and their check"""
 
 
 def census(specimens: Iterable[Specimen]) -> Iterator[tuple[Specimen, Outcome]]:
-    """Yield each of *specimens* with what becomes of it."""
+    """Yield each of *specimens* with its outcome."""
     return ((specimen, outcome(specimen)) for specimen in specimens)
 
 
 def outcome(specimen: Specimen) -> Outcome:
-    """Return what becomes of *specimen*, counted in a forked process that an alarm ends."""
+    """Return the outcome of counting *specimen* in a forked process with a time limit."""
     process, receiver = started(_report, specimen)
     try:
         return receiver.recv()
@@ -58,17 +58,17 @@ def _counted(specimen: Specimen) -> Outcome:
     except LoopyperfError as error:
         kind = "no code" if _is_unfinished(specimen.unit()) else "refused"
         return Outcome(kind, f"{type(error).__name__}: {error}")
-    except Exception as error:  # any other is a bug, and here is where they are found
+    except Exception as error:  # any other error is a bug, which the census should find
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome("crashed", f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}: {error}")
 
 
 def _is_unfinished(unit: object) -> bool:
-    """Return whether Loopy itself generates no code for *unit*, which its tests then transform further."""
+    """Return whether Loopy itself generates no code for *unit*, because its tests transform it further."""
     if not isinstance(unit, lp.TranslationUnit):
         return False
     try:
-        with redirect_stdout(StringIO()):  # Loopy prints kernels that it objects to
+        with redirect_stdout(StringIO()):  # Loopy prints kernels that it rejects
             lp.generate_code_v2(unit)
     except LoopyError:
         return True

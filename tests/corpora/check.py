@@ -1,4 +1,4 @@
-"""Checks the counts of a kernel at small sizes: they are counts, and enumeration agrees where it can."""
+"""Checks of a kernel's counts at small sizes: valid numbers that agree with enumeration where it is possible."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from .admissible import admissible_sizes, enumeration_is_cheap
 from .outcome import Outcome, stated_for
 
 BEYOND_ENUMERATION = (AssertionError, NotImplementedError, UnknownVariableError, UnsupportedExpressionError)
-"""what enumeration raises where a function, a type or a layout is new to it, where it would need data, and where Loopy
-cannot write the code that it reads"""
+"""errors of enumeration if it does not support a function, type or layout, if it needs data, and if Loopy cannot
+generate the code that it reads"""
 SIZES = 2
-"""at which to enumerate"""
+"""number of sizes at which to enumerate"""
 SHARE = Fraction(1, 2)
-"""of the runs in which conditions on data hold, as refusals have it in their examples"""
+"""share of the executions in which conditions on data are true, as in the examples of error messages"""
 
 
 def stated_and_checked(kernel: Kernel) -> tuple[dict[str, Any], Outcome]:
-    """Return the typical values with which *kernel* is counted both ways, and whether these counts are right."""
+    """Return the typical values with which *kernel* is counted in both countings, and whether counts are correct."""
 
     def counted(typical: dict[str, Any]) -> dict[str, PropertyVector]:
         return {each: count_properties(kernel, each, typical=typical).properties() for each in COUNTINGS}
@@ -45,7 +45,7 @@ def stated_and_checked(kernel: Kernel) -> tuple[dict[str, Any], Outcome]:
 
 
 def checked(kernel: Kernel, properties: Mapping[str, PropertyVector]) -> Outcome:
-    """Return whether *properties*, given by counting, are right, and whether enumeration says so too."""
+    """Return whether *properties* are valid counts, and whether enumeration agrees with them."""
     for sizes in islice(admissible_sizes(kernel), 1):
         odd = {name: n for at in properties.values() for name, n in at.evaluate(**sizes).items() if not _is_count(n)}
         if odd:
@@ -70,7 +70,7 @@ def _enumerated(kernel: Kernel, properties: Mapping[str, PropertyVector], sizes:
         expected = _without_strides(enumerated[counting])
         actual = _without_strides(cast("dict[str, int]", counts.evaluate(**sizes)))
         pairs = {name: (expected.get(name, 0), actual.get(name, 0)) for name in sorted({*expected, *actual})}
-        # What runs in a share of the runs is rounded, each class on its own.
+        # Counts of conditional executions are rounded, separately for each class.
         different = {name: pair for name, pair in pairs.items() if abs(pair[0] - pair[1]) > classes[name] / 2}
         if different:
             return Outcome("wrong", f"{counting} counting is not what enumeration finds at {dict(sizes)}: {different}")
@@ -78,7 +78,7 @@ def _enumerated(kernel: Kernel, properties: Mapping[str, PropertyVector], sizes:
 
 
 def _without_strides(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return sums over all stride classes, which describe large problems, and no minima, which follow."""
+    """Return sums over all stride classes, which describe large problems, without the minima, which follow."""
     sums: dict[str, int] = {}
     for name, count in counts.items():
         if "min(load, store)" not in name:

@@ -1,7 +1,7 @@
-"""The kernels that the tests and examples of Loopy's users build, harvested from checkouts by running these.
+"""The kernels of projects that use Loopy, recorded while the projects' tests and examples run.
 
-Nothing of these projects is part of this repository: a folder of checkouts is the caller's, each under the name of its
-project, and so is the environment in which they run (CONTRIBUTING.md).
+This repository contains nothing of these projects. The caller provides a folder of checkouts, each under the name of
+its project, and the environment in which they run (CONTRIBUTING.md).
 """
 
 import os
@@ -19,22 +19,22 @@ from loopy.kernel import KernelState
 from .specimen import Specimen
 
 STAND_INS = Path(__file__).parent / "stand_ins"
-"""what PyOP2 and TSFC import, and do not need to generate kernels"""
+"""stubs of packages that PyOP2 and TSFC import, but do not need to generate kernels"""
 SECONDS = 600
-"""for one file of tests, or one example"""
+"""time limit of one test file or example"""
 MOST = 24
-"""of one test: some go through all operators and types"""
+"""limit of the kernels of one test; some tests loop over all operators and types"""
 DEVICE = re.compile(r"<context factory for .*?>>-?|<\w*ArrayContextFactory.*?>-?")
-"""in the name of a test; says nothing of the kernel"""
+"""part of a test's name that does not describe the kernel"""
 
 
 @dataclass(frozen=True)
 class Project:
-    """What is run of one project."""
+    """The files of one project that are run."""
 
     name: str
     files: tuple[str, ...]
-    """patterns below its checkout"""
+    """patterns relative to its checkout"""
     results: str = ""
     """functions whose results are recorded, for :mod:`recorder`"""
 
@@ -57,21 +57,21 @@ PROJECTS = (
 
 
 def harvest(checkouts: Path, kept: Path) -> dict[str, list[Specimen]]:
-    """Return the distinct kernels of each project among *checkouts*, run now or read from what is *kept* of a run."""
+    """Return the distinct kernels of each project in *checkouts*, run now or *kept* from an earlier run."""
     known: set[str] = set()
     here = [project for project in PROJECTS if (checkouts / project.name).is_dir()]
-    for project in here:  # kernels refer to what test modules define
+    for project in here:  # kernels refer to functions that test modules define
         sys.path += sorted({str(file.parent) for file in _files(project, checkouts)})
     return {project.name: distinct(_recorded(project, checkouts, kept), known) for project in here}
 
 
 def distinct(recorded: Path, known: set[str]) -> list[Specimen]:
-    """Return the kernels *recorded* that are not *known* yet, at most :data:`MOST` of each test."""
+    """Return the *recorded* kernels that are not in *known*, at most :data:`MOST` of each test."""
     found: list[Specimen] = []
     of_test: Counter[str] = Counter()
     for specimen in _recordings(recorded):
         test = specimen.name.partition("[")[0]
-        # Tests build one kernel at many sizes, and sizes are constants of it: numbers do not tell kernels apart.
+        # Tests build one kernel with many constant sizes, so kernels that differ only in numbers are the same.
         text = re.sub(r"\d+", "#", _text(specimen)) if of_test[test] < MOST else ""
         if text and text not in known:
             known.add(text)
@@ -81,7 +81,7 @@ def distinct(recorded: Path, known: set[str]) -> list[Specimen]:
 
 
 def _recorded(project: Project, checkouts: Path, kept: Path) -> Path:
-    """Return the folder of what the recorder saw of *project*, each file run in a process of its own."""
+    """Return the folder with the records of *project*, whose files each run in a separate process."""
     recorded, partial = kept / project.name, kept / f"{project.name}.partial"
     if recorded.exists():
         return recorded
@@ -89,7 +89,7 @@ def _recorded(project: Project, checkouts: Path, kept: Path) -> Path:
     for file in _files(project, checkouts):
         with (kept / f"{project.name}.{file.stem}.log").open("w") as log:
             try:
-                # That some tests fail, and some modules need what is not installed, is no concern of ours.
+                # Ignore tests that fail and modules whose dependencies are not installed.
                 subprocess.run(
                     _command(file),
                     cwd=file.parent,
@@ -133,7 +133,7 @@ def _environment(project: Project, recorded: Path) -> dict[str, str]:
 
 
 def _recordings(recorded: Path) -> Iterator[Specimen]:
-    """Yield what was recorded before Loopy preprocessed it, in the order of the tests, one for each entry point."""
+    """Yield the programs recorded before Loopy's preprocessing, in the order of the tests, one for each entry point."""
     for path in sorted(recorded.iterdir(), key=lambda path: path.stat().st_mtime_ns):
         test, pickled, arguments = pickle.loads(path.read_bytes())
         whole = Specimen(DEVICE.sub("", test).replace("[]", ""), pickled, arguments=arguments)

@@ -1,6 +1,6 @@
-"""The kernels that loopy's own tests build, harvested from its source distribution by running these tests.
+"""The kernels of loopy's own tests, recorded while the tests of its source distribution run.
 
-Nothing of that distribution is part of this repository: it is downloaded, run and left in a folder of the caller's.
+This repository contains nothing of that distribution: it is downloaded, run and kept in a folder of the caller.
 """
 
 import os
@@ -23,26 +23,26 @@ from .specimen import Specimen
 
 FOLDER = Path(__file__).parents[2] / ".pytest_cache" / "loopy-tests"
 """ignored by git; a harvest takes five minutes"""
-LEFT_OUT = "not (test_fuzz_expression_code_gen and ExecutableCTarget) and not bajillions"
-"""C compilers spend minutes on random expressions, which OpenCL gets too; PoCL does not survive 900 arguments"""
+EXCLUDED = "not (test_fuzz_expression_code_gen and ExecutableCTarget) and not bajillions"
+"""C compilers take minutes for random expressions, which OpenCL tests, too; PoCL crashes on 900 arguments"""
 DEVICE = re.compile(r"<context factory for .*?>>-?")
-"""in the name of a test; says nothing of the kernel"""
+"""part of a test's name that does not describe the kernel"""
 
 
 @dataclass(frozen=True)
 class Harvest:
-    """What loopy's tests bring to Loopy's scheduler."""
+    """The programs that loopy's tests pass to Loopy's scheduler."""
 
     specimens: tuple[Specimen, ...]
     """distinct kernels that Loopy can schedule"""
     obstacles: tuple[tuple[str, str], ...]
-    """test and reason, where Loopy itself cannot, as the test expects"""
+    """test and reason, where Loopy itself fails, as the test expects"""
 
 
 def harvest(folder: Path = FOLDER) -> Harvest:
-    """Return the kernels of loopy's tests, run in *folder*, or what an earlier run has left there.
+    """Return the kernels of loopy's tests, run in *folder*, or the result of an earlier run there.
 
-    Raises :class:`subprocess.CalledProcessError` where loopy's source distribution cannot be downloaded.
+    Raises :class:`subprocess.CalledProcessError` if loopy's source distribution cannot be downloaded.
     """
     source = _source(folder)
     sys.path.append(str(source / "test"))  # kernels refer to functions that test modules define
@@ -56,7 +56,7 @@ def harvest(folder: Path = FOLDER) -> Harvest:
 
 
 def _source(folder: Path) -> Path:
-    """Return the unpacked source distribution of the loopy that is installed, downloaded if need be."""
+    """Return the unpacked source distribution of the installed loopy, downloaded if necessary."""
     release = version("loopy")
     source = folder / f"loopy-{release}"
     if not source.exists():
@@ -69,7 +69,7 @@ def _source(folder: Path) -> Path:
 
 
 def _recorded(source: Path) -> Path:
-    """Return the folder of what the recorder saw of the tests, each file run in a process of its own."""
+    """Return the folder with the records of the tests, whose files each run in a separate process."""
     recorded, partial = source / "recorded", source / "recorded.partial"
     if recorded.exists():
         return recorded
@@ -77,8 +77,8 @@ def _recorded(source: Path) -> Path:
     pytest = [sys.executable, "-m", "pytest", "-p", "recorder", "-p", "no:cacheprovider", "-c", os.devnull]
     for file in sorted((source / "test").glob("test_*.py")):
         with (partial.parent / f"{file.stem}.log").open("w") as log:
-            # That some tests fail, and some modules need what is not installed, is no concern of ours.
-            command = [*pytest, "--rootdir", ".", "-rs", "--tb=line", "-k", LEFT_OUT, file.name]
+            # Ignore tests that fail and modules whose dependencies are not installed.
+            command = [*pytest, "--rootdir", ".", "-rs", "--tb=line", "-k", EXCLUDED, file.name]
             subprocess.run(command, cwd=file.parent, env=_environment(partial), stdout=log, stderr=log, check=False)
     return partial.rename(recorded)
 
@@ -99,7 +99,7 @@ def _environment(recorded: Path) -> dict[str, str]:
 # }}}
 
 
-# {{{ what is a kernel
+# {{{ distinct kernels
 
 
 def _sorted_out(recorded: Path) -> Harvest:
@@ -109,13 +109,13 @@ def _sorted_out(recorded: Path) -> Harvest:
         try:
             with redirect_stdout(StringIO()):  # Loopy prints kernels that it cannot schedule
                 specimens.setdefault(_scheduled(specimen), specimen)
-        except Exception as error:  # whatever Loopy raises: this is not a kernel
+        except Exception as error:  # Loopy cannot schedule it, so it is not a kernel
             obstacles[specimen.name, f"{type(error).__name__}: {error}"] = None
     return Harvest(tuple(specimens.values()), tuple(obstacles))
 
 
 def _recordings(recorded: Path) -> Iterator[Specimen]:
-    """Yield what was recorded, in the order of the tests, one specimen for each entry point."""
+    """Yield the recorded programs in the order of the tests, one specimen for each entry point."""
     for path in sorted(recorded.iterdir(), key=lambda path: path.stat().st_mtime_ns):
         test, pickled, _ = pickle.loads(path.read_bytes())
         whole = Specimen(DEVICE.sub("", test).replace("[]", ""), pickled)
@@ -127,7 +127,7 @@ def _recordings(recorded: Path) -> Iterator[Specimen]:
 
 
 def _scheduled(specimen: Specimen) -> str:
-    """Return the kernel as Loopy schedules it, in words: what tells kernels apart."""
+    """Return the text of the scheduled kernel, which identifies the kernel."""
     prepared = lp.preprocess_program(specimen.unit())
     return str(lp.linearize(infer_unknown_types(prepared, expect_completion=True)))
 

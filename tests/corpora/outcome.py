@@ -1,4 +1,4 @@
-"""What became of one kernel: whether it was counted, how that was checked, or why it was not."""
+"""The outcome of one kernel: whether it was counted, how the counts were checked, or why it was not counted."""
 
 import ast
 import multiprocessing
@@ -18,15 +18,15 @@ Kind = Literal["counted", "settled", "refused", "no code", "crashed", "too slow"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a kernel, and why."""
+    """The outcome of a kernel, with the reason."""
 
     kind: Kind
     reason: str = ""
-    """class and message of the error, what is wrong with the counts, or what is known of them"""
+    """class and message of the error, what is wrong with the counts, or how they were checked"""
 
     @property
     def class_of_reason(self) -> str:
-        """Return the reason without the names and expressions of the one kernel."""
+        """Return the reason without names and expressions that are specific to the kernel."""
         reason = " ".join(self.reason.split())
         for pattern, replacement in PARTICULARS:
             reason = re.sub(pattern, replacement, reason)
@@ -43,11 +43,11 @@ PARTICULARS = (
     (r"at \{.*", "..."),
     (r"'[^']*'", "'...'"),
 )
-"""pattern and replacement, in this order"""
+"""patterns and replacements, applied in this order"""
 
 
 def started(report: Callable[[Specimen, Connection], None], specimen: Specimen) -> tuple[ForkProcess, Connection]:
-    """Return a forked process that reports on *specimen*, and the end of the pipe at which its reports arrive."""
+    """Return a forked process that runs *report* on *specimen*, and the receiving end of its pipe."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=report, args=(specimen, sender))
@@ -57,7 +57,7 @@ def started(report: Callable[[Specimen, Connection], None], specimen: Specimen) 
 
 
 def stated_for(ask: Callable[[dict[str, Any]], object], typical: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the typical values with which *ask* answers: the examples that its refusals give, added to *typical*."""
+    """Return the typical values that *ask* requires: the examples in its error messages, added to *typical*."""
     typical = {} if typical is None else typical
     while True:
         try:

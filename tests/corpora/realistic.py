@@ -12,15 +12,15 @@ from loopyperf.kernel import Kernel
 from .admissible import admissible_sizes, admits, points
 
 MOST_POINTS = 10**8
-"""of the loops of all instructions"""
+"""limit of the number of points in the loops of all instructions"""
 DOUBLED = range(22, -1, -1)
-"""how often sizes may be doubled, what is tried first"""
+"""numbers of doublings of the sizes, in the order in which they are tried"""
 LARGE = 16
-"""the least recorded number that is taken for a problem size, which grows; a smaller one is a dimension or an order"""
+"""the smallest recorded number that counts as a problem size and is increased; smaller ones are dimensions or orders"""
 
 
 def realistic_sizes(kernel: Kernel, recorded: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return sizes for *kernel*: those of the *recorded* call, made larger together while the loops allow it."""
+    """Return sizes for *kernel*: those of the *recorded* call, increased together as far as the loops allow."""
     known = dict(_recorded_sizes(kernel, recorded))
     first = next(admissible_sizes(kernel), dict.fromkeys(kernel.parameters, 1))
     start = {name: known.get(name, first.get(name, 1)) for name in kernel.parameters}
@@ -36,7 +36,7 @@ def _lengths(array: Any) -> tuple[Any, ...]:
 
 
 def _recorded_sizes(kernel: Kernel, recorded: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the parameters that were passed, and those that one length of a passed array determines."""
+    """Yield the parameters that were passed, and those that follow from the length of one axis of a passed array."""
     for name in kernel.parameters & recorded.keys():
         if isinstance(recorded[name], int):
             yield name, recorded[name]

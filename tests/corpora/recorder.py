@@ -1,4 +1,4 @@
-"""A pytest plugin: pickle every translation unit that tests or examples bring to Loopy's scheduler or to an executor.
+"""A pytest plugin: pickle every translation unit that tests or examples pass to Loopy's scheduler or to an executor.
 
 It runs in the process of the recorded project (``-p recorder``, or ``python recorder.py example.py``), where neither
 loopyperf nor our tests are imported. Records go to the folder that ``RECORDED_KERNELS`` names, one file for each
@@ -39,22 +39,22 @@ SCHEDULING = (
     (lp, "linearize"),
     (lp, "generate_code_v2"),
 )
-"""what a unit passes through on its way to code, wherever in Loopy it is called from"""
+"""functions that process a unit before and during code generation, under all names by which Loopy calls them"""
 SOURCE = ContextVar("SOURCE", default="import")
-"""the example that runs"""
+"""the running example"""
 ARGUMENTS: ContextVar[dict[str, Any]] = ContextVar("ARGUMENTS")
-"""of the call that runs"""
+"""of the running call"""
 
 
 def record(unit: Any) -> None:
-    """Keep *unit* under the name of the test or example that runs, with the sizes of the call that runs."""
+    """Store *unit* under the name of the running test or example, with the sizes of the running call."""
     if not isinstance(unit, TranslationUnit):
         return
     source = os.environ.get("PYTEST_CURRENT_TEST", SOURCE.get()).removesuffix(" (call)")
     try:
         pickled = pickle.dumps(unit)
     except (AttributeError, TypeError, pickle.PicklingError):
-        return  # holds a function of the test
+        return  # contains a function that the test defines
     path = FOLDER / hashlib.sha256(pickled).hexdigest()
     if not path.exists():
         path.write_bytes(pickle.dumps((source, pickled, sizes(ARGUMENTS.get({})))))
@@ -84,7 +84,7 @@ def recording(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recording_result(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *function*, recording its result, or what is in it."""
+    """Return *function*, recording its result or the items of a tuple."""
 
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,7 @@ def recording_result(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_arguments(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *call* of an executor, its arguments known to :func:`record` while it runs."""
+    """Return *call* of an executor, with its arguments available to :func:`record` while it runs."""
 
     @functools.wraps(call)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,13 +111,13 @@ def with_arguments(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compared_without_running(reference: Any, context: Any, test: Any = None, **_: Any) -> None:
-    """Record both sides of a comparison; that they agree is loopy's concern."""
+    """Record both sides of a comparison without comparing them."""
     for unit in (reference, test):
         record(unit)
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Keep ``RECORDED_PARAMETERS`` of each test, evenly spread: some go through all operators and types."""
+    """Keep ``RECORDED_PARAMETERS`` of each test, evenly spaced: some tests loop over all operators and types."""
     most = int(os.environ.get("RECORDED_PARAMETERS", len(items)))
     of_test: dict[str, list[Any]] = {}
     for item in items:

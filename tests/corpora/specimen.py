@@ -10,12 +10,12 @@ from loopy import TranslationUnit
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """A kernel, pickled, with a name to find it by."""
+    """A pickled kernel and its name."""
 
     name: str
     pickled: bytes = field(repr=False)
     entry_point: str | None = None
-    """of several"""
+    """name of the kernel, if the program has several entry points"""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     """of the recorded call: the shapes of arrays, the values of integers"""
 

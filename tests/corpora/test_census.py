@@ -1,4 +1,4 @@
-"""The census finds what it is there to find."""
+"""Tests of the outcomes that the census reports."""
 
 import os
 import pickle
@@ -31,7 +31,7 @@ class Call:
 
 
 def gathered() -> lp.TranslationUnit:
-    """Return a kernel that says neither how long its rows are nor how many of their elements it keeps."""
+    """Return a kernel whose row lengths and condition depend on data."""
     unit = lp.make_kernel(
         ["{[i]: 0<=i<n}", "[s, e] -> {[j]: s<=j<e}"],
         "<> s = start[i]\n<> e = start[i+1]\nfor j\nif a[j] > 0\nout[j] = 2*a[j]\nend\nend",
@@ -43,7 +43,7 @@ def gathered() -> lp.TranslationUnit:
 
 
 def unsaved() -> lp.TranslationUnit:
-    """Return a program that Loopy generates no code for: no register lives from one launch to the next."""
+    """Return a program for which Loopy generates no code, because registers do not persist between launches."""
     code = "for i\n<>t = i\n... gbarrier\nout[i] = t\nend"
     return lp.make_kernel("{[i]: 0<=i<8}", code, seq_dependencies=True, lang_version=(2018, 2))
 
@@ -60,13 +60,13 @@ def unsaved() -> lp.TranslationUnit:
         (Call(signal.raise_signal, signal.SIGALRM), "too slow", "more than 60 s"),
     ],
 )
-def test_each_outcome_is_told_from_the_others(what: Any, kind: str, reason: str) -> None:
+def test_census_distinguishes_all_outcomes(what: Any, kind: str, reason: str) -> None:
     found = outcome(Specimen("one", pickle.dumps(what)))
     assert kind == found.kind
     assert found.reason.startswith(reason)
 
 
-def test_enumeration_objects_to_the_counts_of_another_kernel() -> None:
+def test_enumeration_rejects_the_counts_of_another_kernel() -> None:
     # Seven elements are one group of 16 work-items, but two of 4.
     counts = {
         counting: count_properties(load_kernel(doubled(group=4)), counting).properties() for counting in COUNTINGS
@@ -76,7 +76,7 @@ def test_enumeration_objects_to_the_counts_of_another_kernel() -> None:
     assert found.reason.endswith("at {'n': 7}: {'work-groups': (1, 2)}")
 
 
-def test_reasons_of_one_class_are_the_same_for_all_kernels() -> None:
+def test_class_of_reason_does_not_depend_on_the_kernel() -> None:
     reasons = (
         f"UncountableError: instruction '{name}': no count for Foreign in {expression}"
         for name, expression in (("load", "a[i]"), ("store", "b[i % 8]"))

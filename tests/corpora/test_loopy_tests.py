@@ -1,4 +1,4 @@
-"""loopyperf counts the kernels of loopy's own tests, all for which Loopy generates code."""
+"""Tests that loopyperf counts all kernels of loopy's own tests for which Loopy generates code."""
 
 import subprocess
 
@@ -10,17 +10,17 @@ from .outcome import Outcome
 from .specimen import Specimen
 
 COUNTED_AT_LEAST = 620
-"""of 650 or so, once what refusals ask for is stated. For 24 Loopy generates no code: its tests pass these programs on
-to ``save_and_reload_temporaries`` or ``allocate_temporaries_for_base_storage``, or expect it to object"""
+"""of about 650, given the typical values that error messages request. For 24, Loopy generates no code: its tests pass
+these programs to ``save_and_reload_temporaries`` or ``allocate_temporaries_for_base_storage``, or expect an error"""
 ENUMERATED_AT_LEAST = 530
-"""of those counted; others need data, are too large, or are beyond what enumeration knows"""
+"""of those counted; others need data, are too large, or have features that enumeration does not support"""
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[tuple[Specimen, Outcome]]:
-    """Return the kernels of loopy's tests with what becomes of them."""
+    """Return the kernels of loopy's tests with their outcomes."""
     pytest.importorskip("pyopencl", reason="loopy's tests need pyopencl and PoCL")
     try:
         harvest = loopy_tests.harvest()
@@ -29,7 +29,7 @@ def outcomes() -> list[tuple[Specimen, Outcome]]:
     return list(census(harvest.specimens))
 
 
-def test_no_kernel_of_loopys_tests_is_refused_crashes_hangs_or_is_miscounted(
+def test_no_kernel_is_refused_crashes_hangs_or_is_miscounted(
     outcomes: list[tuple[Specimen, Outcome]],
 ) -> None:
     proper = {"counted", "settled", "no code"}

@@ -1,4 +1,4 @@
-"""The recorder keeps what a call generates code for, with the sizes of that call."""
+"""Tests of the recorder: it stores the kernels for which a call generates code, with the sizes of that call."""
 
 import os
 import re
@@ -28,7 +28,7 @@ for n in (3, 5):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Specimen]:
-    """Return what is recorded of an example that builds one kernel twice."""
+    """Return the recorded kernels of an example that builds one kernel twice."""
     folder = tmp_path_factory.mktemp("recorded")
     example = folder.parent / "example.py"
     example.write_text(EXAMPLE)
@@ -45,14 +45,14 @@ def test_a_kernel_is_recorded_once_with_the_sizes_of_its_call(recorded: list[Spe
     assert specimen.arguments == {"a": (3,)}
 
 
-def test_a_recorded_kernel_is_answered(recorded: list[Specimen]) -> None:
+def test_recorded_kernel_is_counted_and_estimated(recorded: list[Specimen]) -> None:
     found = answers(recorded[0])
     assert found.kind == "counted"
     assert found.outcomes.keys() > QUESTIONS.keys()
 
 
 @pytest.mark.parametrize(("most", "kept"), [("3", [0, 4, 8]), ("10", list(range(10))), ("1", [0])])
-def test_parameters_of_a_test_are_recorded_evenly_spread(tmp_path: Path, most: str, kept: list[int]) -> None:
+def test_recorded_parameters_of_a_test_are_evenly_spaced(tmp_path: Path, most: str, kept: list[int]) -> None:
     (tmp_path / "test_one.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(10))\ndef test_n(n): print(f'<{n}>')\ndef test_x(): pass"
     )
@@ -62,14 +62,14 @@ def test_parameters_of_a_test_are_recorded_evenly_spread(tmp_path: Path, most: s
         "PYTHONPATH": str(Path(__file__).parent),
     }
     command = [sys.executable, "-m", "pytest", "-p", "recorder", "-p", "no:cacheprovider", "-c", os.devnull, "-sq"]
-    told = subprocess.run(
+    finished = subprocess.run(
         [*command, "test_one.py"], cwd=tmp_path, env={**os.environ, **ours}, check=True, capture_output=True
     )
-    assert re.findall(r"<(\d)>", told.stdout.decode()) == [str(n) for n in kept]
-    assert f"{len(kept) + 1} passed" in told.stdout.decode()
+    assert re.findall(r"<(\d)>", finished.stdout.decode()) == [str(n) for n in kept]
+    assert f"{len(kept) + 1} passed" in finished.stdout.decode()
 
 
-def test_realistic_sizes_are_recorded_ones_made_larger() -> None:
+def test_realistic_sizes_are_multiples_of_the_recorded_ones() -> None:
     kernel = load_kernel(doubled())
     n = realistic_sizes(kernel, {"a": (48,)})["n"]
     assert n % 48 == 0

@@ -1,4 +1,4 @@
-"""loopyperf counts every measured kernel of ``../shared/data/titan-v.pkl.xz``."""
+"""Tests that loopyperf counts every measured kernel of ``../shared/data/titan-v.pkl.xz``."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = titan_v.needs_archive
 
 
 def not_counted(every: int) -> dict[str, str]:
-    """Return name -> reason of the kernels that are not counted, of each that comes *every* so many."""
+    """Return name -> reason for the kernels that are not counted, of one in *every*."""
     outcomes = census(titan_v.specimens(every))
     return {specimen.name: str(outcome) for specimen, outcome in outcomes if outcome.kind != "counted"}
 

@@ -11,5 +11,5 @@ needs_archive = pytest.mark.skipif(
 
 
 def specimens(every: int = 1) -> list[Specimen]:
-    """Return the measured kernels, or only each of them that comes *every* so many."""
+    """Return the measured kernels, or only one in *every*."""
     return [Specimen(f"{row['id']} {row['name']}", row["kernel"]) for row in measured_kernels()[::every]]

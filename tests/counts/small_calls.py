@@ -1,4 +1,4 @@
-"""Small kernels that call kernels, with numbers that bound what these do, and registers that bound loops."""
+"""Small kernels with calls whose arguments bound loops, and with loops bounded by scalar temporaries."""
 
 import loopy as lp
 
@@ -8,7 +8,7 @@ ASSUMED = "n >= 0 and n <= 64"
 
 
 def _calling(argument: str, code: str, domain: str) -> lp.TranslationUnit:
-    """Return a kernel that calls one of *code* with *argument* for each of n rows; its parameter is called n, too."""
+    """Return a kernel that calls *code* with *argument* for each of n rows; the callee's parameter is also named n."""
     callee = lp.make_function(
         domain,
         code,
@@ -30,7 +30,7 @@ def _calling(argument: str, code: str, domain: str) -> lp.TranslationUnit:
 
 @at(*sizes_of_n(0, 1, 17, 40), classes={"n": 64})
 def a_call_up_to_a_size() -> lp.TranslationUnit:
-    """Each call adds n - 3 numbers, if any."""
+    """Each call adds max(n - 3, 0) numbers."""
     return _calling("n - 3", "y[0] = sum(j, x[j])", "{[j]: 0<=j<n}")
 
 
@@ -42,19 +42,19 @@ def a_call_up_to_a_loop_variable() -> lp.TranslationUnit:
 
 @at(*sizes_of_n(0, 1, 17, 40), classes={"n": 64})
 def a_call_with_a_condition() -> lp.TranslationUnit:
-    """The call for row i has i + 1 cells of all 16."""
+    """The call for row i executes for the first i + 1 of 16 elements."""
     return _calling("i + 1", "if j < n\ny[j] = 2*x[j]\nend", "{[j]: 0<=j<16}")
 
 
 @at(*sizes_of_n(0, 1, 17, 40), classes={"n": 64})
 def a_call_from_a_place() -> lp.TranslationUnit:
-    """The call for row i begins at cell 7 of all."""
+    """Each call starts at element 7 of its row."""
     return _calling("5 + 2", "y[j] = 2*x[j+n]", "{[j]: 0<=j<16}")
 
 
 @at(*sizes_of_n(0, 1, 17, 40), classes={"n": 64})
 def a_loop_up_to_a_register() -> lp.TranslationUnit:
-    """How far row i goes is computed."""
+    """The kernel computes the loop bound of row i."""
     unit = kernel(
         ["[n] -> {[i]: 0<=i<n}", "[last] -> {[j]: 0<=j<=last}"],
         "for i\n<> half = i + n\n<> last = 2*half + 1\nout[i] = sum(j, a[j])\nend",

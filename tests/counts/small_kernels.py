@@ -1,7 +1,7 @@
-"""A list of small Loopy kernels, with sizes to count them at, and the words in which they are written.
+"""A list of small Loopy kernels with sizes to count them at, and helper functions that build kernels.
 
-The kernels themselves are in ``small_loops``, ``small_schedules`` and ``small_accesses``: one function for each
-construct that counting has to get right. What makes it interesting stands in its docstring.
+The kernels are in ``small_accesses``, ``small_calls``, ``small_loops``, ``small_schedules`` and ``small_vectors``: one
+function for each construct that counts must handle. Its docstring describes the construct.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ KernelBuilder = Callable[[], lp.TranslationUnit]
 
 @dataclass(frozen=True)
 class SmallKernel:
-    """A kernel, the sizes to count it at, and a larger size at which its stride classes can be seen."""
+    """A kernel, the sizes to count it at, and larger sizes for its stride classes."""
 
     build: KernelBuilder
     sizes: Sequence[Sizes]
@@ -32,13 +32,13 @@ SMALL_KERNELS: list[SmallKernel] = []
 
 
 def at(*sizes: Sizes, classes: Sizes) -> Callable[[KernelBuilder], KernelBuilder]:
-    """Enter a kernel into the list, to be counted at *sizes*, its stride classes seen at *classes*."""
+    """Add a kernel to the list, with *sizes* to count it at and larger sizes *classes* for its stride classes."""
 
-    def enter(build: KernelBuilder) -> KernelBuilder:
+    def add(build: KernelBuilder) -> KernelBuilder:
         SMALL_KERNELS.append(SmallKernel(build, sizes, classes))
         return build
 
-    return enter
+    return add
 
 
 def sizes_of_n(*values: int) -> Iterator[Sizes]:
@@ -47,14 +47,14 @@ def sizes_of_n(*values: int) -> Iterator[Sizes]:
 
 
 FROM_ZERO = tuple(sizes_of_n(0, 1, 2, 3, 15, 16, 17, 40))
-"""around the tile of 16"""
+"""sizes around the tile of 16"""
 LARGE = {"n": 320}
 
 
 def kernel(
     domains: str | Sequence[str], code: str, *arguments: object, assumptions: str = "", **dtypes: type
 ) -> lp.TranslationUnit:
-    """Return a kernel whose arguments are *arguments*, arrays of the *dtypes* named, and what Loopy infers."""
+    """Return a kernel with *arguments*, with arrays of these *dtypes*, and with the arguments that Loopy infers."""
     unit = lp.make_kernel(
         domains,
         code,
@@ -79,5 +79,5 @@ def sizes(names: str) -> lp.ValueArg:
 
 
 def lanes(unit: lp.TranslationUnit, iname: str = "i", width: int = 16, axis: int = 0) -> lp.TranslationUnit:
-    """Return *unit* with *iname* spread over groups of *width* work-items."""
+    """Return *unit* with *iname* split into groups of *width* work-items."""
     return lp.split_iname(unit, iname, width, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")

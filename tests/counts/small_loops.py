@@ -1,4 +1,4 @@
-"""Small kernels that try the domains: loops of every shape, and conditions."""
+"""Small kernels that test domains: loops of every shape, and conditions."""
 
 import loopy as lp
 import numpy as np
@@ -10,19 +10,19 @@ from tests.counts.small_kernels import FROM_ZERO, LARGE, array, at, kernel, lane
 
 @at(*FROM_ZERO, classes=LARGE)
 def a_sequential_loop() -> lp.TranslationUnit:
-    """A launch without axes: one work-item does it all."""
+    """A launch without axes: one work-item executes all iterations."""
     return kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", a=np.float32)
 
 
 @at(*FROM_ZERO, classes=LARGE)
 def a_tiled_loop() -> lp.TranslationUnit:
-    """Tiles of 16, of which n need not be a multiple: the last group runs only in part."""
+    """Tiles of 16; n need not be a multiple of 16, so the last group may be partial."""
     return lanes(a_sequential_loop())
 
 
 @at(*sizes_of_n(16, 32, 80), classes=LARGE)
 def a_divisible_loop() -> lp.TranslationUnit:
-    """An assumption of a remainder makes floors into fractions."""
+    """An assumed remainder turns floors into fractions."""
     return lanes(kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", assumptions="n>=16 and n mod 16 = 0", a=np.float32))
 
 
@@ -41,7 +41,7 @@ def a_triangular_loop() -> lp.TranslationUnit:
 
 @at(*({"n": n, "m": m} for n, m in [(0, 0), (1, 0), (5, 2), (9, 8), (8, 9), (40, 3)]), classes={"n": 200, "m": 20})
 def a_loop_between_two_sizes() -> lp.TranslationUnit:
-    """Equal sizes leave nothing of it, however large."""
+    """If the sizes are equal, the loop is empty, however large they are."""
     return lanes(
         kernel(
             "{[i]: m<=i<n}", "out[i] = a[2*i]", array("a", "2*n"), array("out", "n"), sizes("n,m"), assumptions="m>=0"
@@ -57,7 +57,7 @@ def a_loop_with_holes() -> lp.TranslationUnit:
 
 @at(*sizes_of_n(1, 2, 5, 20), classes={"n": 40})
 def a_skewed_loop() -> lp.TranslationUnit:
-    """A wavefront: points of a square by diagonals."""
+    """A wavefront: the points of a square along its diagonals."""
     return kernel("{[t,i]: 0<=t-i<n and 0<=i<n}", "out[i,t-i] = 2*a[i,t-i]", array("a,out", "n,n"), sizes("n"))
 
 
@@ -74,25 +74,25 @@ def a_tree_of_domains() -> lp.TranslationUnit:
 
 @at(*({"n": n, "m": m} for n, m in [(0, 0), (5, 0), (0, 5), (5, 7)]), classes={"n": 5, "m": 7})
 def two_loops_of_one_domain() -> lp.TranslationUnit:
-    """Where one loop is empty there is no point at all: Loopy guards the other by ``if (m >= 1)``."""
+    """If one loop is empty, so is the domain: Loopy guards the other loop with ``if (m >= 1)``."""
     return kernel("{[i,j]: 0<=i<n and 0<=j<m}", "a[i] = 2\nb[j] = 3", array("a", "n"), array("b", "m"), sizes("n,m"))
 
 
 @at({}, classes={})
 def a_fixed_size() -> lp.TranslationUnit:
-    """No parameters at all: three lanes, four cells each."""
+    """No parameters: three lanes with four elements each."""
     return lanes(kernel("{[i,j]: 0<=i<3 and 0<=j<4}", "out[i] = sum(j, a[4*i+j])", a=np.float32))
 
 
 @at({"n": 0}, {"n": 3}, classes=LARGE)
 def nothing_to_do() -> lp.TranslationUnit:
-    """The paper's empty kernel: groups are launched, nothing runs."""
+    """The paper's empty kernel: groups are launched, but execute nothing."""
     return lanes(kernel("{[i]: 0<=i<n}", "... nop {id=nop, inames=i}", sizes("n")))
 
 
 @at({}, classes={})
 def no_loops() -> lp.TranslationUnit:
-    """An instruction outside of all loops runs once."""
+    """An instruction outside of all loops executes once."""
     return kernel("{:}", "out[0] = 2*a[1]", array("a,out", "2"))
 
 
@@ -104,7 +104,7 @@ def no_loops() -> lp.TranslationUnit:
 
 @at(*FROM_ZERO, classes=LARGE)
 def an_affine_predicate() -> lp.TranslationUnit:
-    """Only the first five points run."""
+    """Only the first five points execute."""
     return lanes(kernel("{[i]: 0<=i<n}", "if i < 5\nout[i] = 2*a[i]\nend", array("a,out", "n")))
 
 
@@ -125,25 +125,25 @@ def nested_predicates() -> lp.TranslationUnit:
 
 @at(*sizes_of_n(0, 1, 17), classes=LARGE)
 def a_condition_that_never_holds() -> lp.TranslationUnit:
-    """What never runs has no stride."""
+    """An access that never executes has no stride."""
     return lanes(kernel("{[i]: 0<=i<n}", "if i < 0\nout[i] = a[2*i]\nend", array("a", "2*n"), array("out", "n")))
 
 
 @at(*sizes_of_n(0, 1, 17, 40), classes={"n": 1})
-def a_loop_that_is_there_at_one_size() -> lp.TranslationUnit:
-    """At no large size is there anything to see."""
+def a_loop_that_is_empty_at_large_sizes() -> lp.TranslationUnit:
+    """At large sizes, the loop is empty."""
     return lanes(kernel("{[i]: 0<=i<n and n<=1}", "out[i] = a[2*i]", array("a", "2*n"), array("out", "n")))
 
 
 @at(*FROM_ZERO, classes=LARGE)
 def an_affine_choice() -> lp.TranslationUnit:
-    """A conditional expression: each side's operations run where its side is chosen."""
+    """A conditional expression: the operations of each branch execute where it is selected."""
     return lanes(kernel("{[i]: 0<=i<n}", "out[i] = if(i < 5, 2*a[i], b[i])", array("a,b,out", "n")))
 
 
 @at(*FROM_ZERO, classes=LARGE)
 def nested_choices() -> lp.TranslationUnit:
-    """Choices inside choices, of conditions joined by or."""
+    """Nested conditional expressions; a condition contains or."""
     code = "out[i] = if(i < 3 or i >= n - 2, if(i == 0, a[i] + 1, 2*a[i]), b[i]/3)"
     return lanes(kernel("{[i]: 0<=i<n}", code, array("a,b,out", "n")))
 
@@ -153,7 +153,7 @@ def nested_choices() -> lp.TranslationUnit:
 
 @at(*({"n": n} for n in (1, 5, 20, 41)), classes={"n": 64})
 def lanes_of_an_inner_domain() -> lp.TranslationUnit:
-    """The loop around starts at zero in all lanes: which lanes run is a condition inside it."""
+    """The outer loop starts at zero in all lanes; a condition inside it selects the lanes that execute."""
     unit = kernel(
         ["[n] -> {[i]: 0<=i<n}", "[n,i] -> {[j]: 0<=j<=i and i+j<n+3}"],
         "out[i,j] = 2*a[j] {inames=i:j}",
@@ -166,8 +166,8 @@ def lanes_of_an_inner_domain() -> lp.TranslationUnit:
 
 
 @at(*({"n": n} for n in (1, 5, 20, 41)), classes={"n": 64})
-def members_of_tiles_around_lanes() -> lp.TranslationUnit:
-    """Where the outer of two loops starts depends on the inner one, and on nothing of the lanes inside both."""
+def elements_of_tiles_around_lanes() -> lp.TranslationUnit:
+    """The start of the tile loop depends on the loop over tile elements, but not on the lanes inside both."""
     unit = kernel(
         ["[n] -> {[i]: 2<=i<=n}", "[n,i] -> {[j]: 0<=j and j+i<n}"],
         "out[i,j] = 2*a[j] {inames=i:j}",
@@ -181,8 +181,8 @@ def members_of_tiles_around_lanes() -> lp.TranslationUnit:
 
 
 @at(*({"n": n} for n in (1, 5, 20, 41)), classes={"n": 64})
-def a_loop_that_starts_from_one_that_starts_from_the_lane() -> lp.TranslationUnit:
-    """In the same pass of i, lanes are at different values of it, and in that of k at different values again."""
+def nested_loops_with_lane_dependent_starts() -> lp.TranslationUnit:
+    """In the same iteration of i, its value differs between lanes; the same holds for k, which starts at i."""
     unit = kernel(
         "{[j,i,k]: 0<=j<n and j<=i<n and i<=k<i+3}",
         "out[j] = sum((i, k), a[k])",
@@ -194,8 +194,8 @@ def a_loop_that_starts_from_one_that_starts_from_the_lane() -> lp.TranslationUni
 
 
 @at(*({"n": n} for n in (1, 4, 5, 20)), classes={"n": 64})
-def members_of_tiles_of_a_triangle() -> lp.TranslationUnit:
-    """The loop over the members of tiles starts where there is a tile, which depends on the lane."""
+def elements_of_tiles_of_a_triangle() -> lp.TranslationUnit:
+    """The loop over tile elements starts where there is a tile, which depends on the lane."""
     unit = kernel(
         ["[n] -> {[i]: 2<=i<=n}", "[n,i] -> {[j]: 2<=j<=i}"],
         "out[i] = sum(j, a[j])",
@@ -209,7 +209,7 @@ def members_of_tiles_of_a_triangle() -> lp.TranslationUnit:
 
 @at(*({"n": n} for n in (1, 5, 6, 20)), classes={"n": 64})
 def groups_of_an_inner_domain() -> lp.TranslationUnit:
-    """The loop over two halves of a tile starts alike in all groups: which of these run is a condition inside it."""
+    """The loop over the halves of a tile has the same start in all groups; a condition inside it selects the groups."""
     unit = kernel(
         ["[n] -> {[i]: 0<=i<n}", "[n,i] -> {[k]: 0<=k-i<n}"],
         "out[i,k] = 2*a[k] {inames=i:k}",
@@ -223,7 +223,7 @@ def groups_of_an_inner_domain() -> lp.TranslationUnit:
 
 
 @at(*({"n": n} for n in (0, 1, 5)), classes={"n": 40})
-def copies_of_unknown_number() -> lp.TranslationUnit:
-    """Loopy cannot write so many copies of the body as n; what they would do is known."""
+def a_parametric_number_of_copies() -> lp.TranslationUnit:
+    """Loopy cannot generate n copies of the body, but their counts are known."""
     unit = kernel("{[i,j]: 0<=i,j<n}", "a[i,j] = 5 + i + j", array("a", "n,n"), sizes("n"))
     return lp.tag_inames(unit, {"j": "ilp"})

@@ -1,4 +1,4 @@
-"""Small kernels that try the schedule: reductions, prefetches, launches and barriers."""
+"""Small kernels that test the schedule: reductions, prefetches, launches and barriers."""
 
 from collections.abc import Sequence
 
@@ -12,21 +12,21 @@ from tests.counts.small_kernels import FROM_ZERO, LARGE, array, at, kernel, lane
 
 @at(*FROM_ZERO, classes={"n": 80})
 def a_reduction() -> lp.TranslationUnit:
-    """A matrix-vector product: each step of a sum is one addition."""
+    """A matrix-vector product: each iteration of a sum is one addition."""
     unit = kernel("{[i,j]: 0<=i,j<n}", "y[i] = sum(j, a[i,j]*x[j])", array("a", "n,n"), array("x,y", "n"), sizes("n"))
     return lanes(unit)
 
 
 @at(*sizes_of_n(1, 2, 3, 5), classes={"n": 80})
 def a_reduction_over_lanes() -> lp.TranslationUnit:
-    """The lanes of a group add up 16 numbers by a tree in local memory."""
+    """The lanes of a group add 16 numbers with a tree in local memory."""
     unit = kernel("{[g,l]: 0<=g<n and 0<=l<16}", "out[g] = sum(l, a[16*g+l])", array("a", "16*n"), array("out", "n"))
     return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
 
 
 @at(*sizes_of_n(0, 1, 5), classes=LARGE)
 def an_argmax() -> lp.TranslationUnit:
-    """A reduction of pairs: Loopy makes it a call of a function of two results."""
+    """A reduction of pairs: Loopy turns it into calls of a function with two results."""
     return kernel("{[i]: 0<=i<n}", "top, place = argmax(i, a[i], i)", array("top", ()), a=np.float32)
 
 
@@ -61,7 +61,7 @@ def prefetched_tiles() -> lp.TranslationUnit:
 
 @at(*sizes_of_n(8, 16, 40), classes={"n": 80})
 def a_prefetch_by_some_lanes() -> lp.TranslationUnit:
-    """Groups of 8 x 4 fetch 8 numbers along one axis: along the other, four work-items fetch the same."""
+    """Groups of 8 x 4 load 8 numbers along one axis; along the other, four work-items load the same ones."""
     unit = kernel(
         "{[i,j]: 0<=i,j<n}",
         "out[i,j] = 2*x[j]",
@@ -82,7 +82,7 @@ def a_prefetch_by_some_lanes() -> lp.TranslationUnit:
 
 @at(*sizes_of_n(0, 1, 2, 7), classes={"n": 80})
 def a_number_for_each_group() -> lp.TranslationUnit:
-    """Loaded without regard to lanes: all lanes of a group load it."""
+    """The load does not depend on the lane: all lanes of a group execute it."""
     unit = kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         "<> s = 2*a[g]\nout[g,l] = s {inames=g:l}",
@@ -127,7 +127,7 @@ def a_loop_around_launches() -> lp.TranslationUnit:
 
 @at(*({"n": n, "t": t} for n, t in [(3, 3), (1, 0), (1, 1), (40, 3)]), classes={"n": 320, "t": 2})
 def a_shrinking_launch() -> lp.TranslationUnit:
-    """The host repeats a launch over fewer and fewer points, of groups as many as ever."""
+    """The host repeats a launch over fewer and fewer points, with a constant number of groups."""
     unit = kernel(
         ["[t] -> {[step]: 0<=step<t}", "[n,step] -> {[i]: 0<=i<n-step}"],
         "for step\n... gbarrier {id=first}\na[i+step] = 2*a[i] {dep=first}\nend",
@@ -140,7 +140,7 @@ def a_shrinking_launch() -> lp.TranslationUnit:
 
 @at(*({"n": n} for n in (1, 2, 20, 41)), classes={"n": 64})
 def a_growing_launch() -> lp.TranslationUnit:
-    """The host repeats a launch, each time with a lane more: all lanes of a launch are in the same pass."""
+    """The host repeats a launch, each time with one more lane; all lanes of a launch are in the same iteration."""
     unit = kernel(
         "{[step,i]: 0<=i<=step<n}",
         "for step\n... gbarrier {id=first}\na[i] = 2*a[i] + step {dep=first}\nend",
@@ -158,19 +158,19 @@ def _on_a_flag(target: lp.TargetBase) -> lp.TranslationUnit:
 
 @at(*({"n": n, "flag": flag} for n in (0, 1, 40) for flag in (-1, 0, 1)), classes={"n": 320, "flag": 1})
 def a_launch_on_a_condition() -> lp.TranslationUnit:
-    """Python tests the flag, and launches or does not."""
+    """The host program in Python tests the flag, and launches the kernel only if it is positive."""
     return _on_a_flag(lp.PyOpenCLTarget())
 
 
 @at(*({"n": n, "flag": flag} for n in (0, 1, 40) for flag in (-1, 0, 1)), classes={"n": 320, "flag": 1})
 def a_condition_in_a_launch() -> lp.TranslationUnit:
-    """Where Loopy writes no host program, the device program tests the flag."""
+    """Loopy generates no host program for this target, so the device code tests the flag."""
     return _on_a_flag(lp.OpenCLTarget())
 
 
 @at(*({"n": n, "t": t} for n, t in [(0, 3), (1, 0), (1, 1), (40, 3), (40, 4)]), classes={"n": 320, "t": 2})
 def launches_by_turns() -> lp.TranslationUnit:
-    """The host makes one launch in even steps and one of larger groups in odd steps."""
+    """The host executes one launch in even steps, and one with larger groups in odd steps."""
     unit = kernel(
         ["[t] -> {[step]: 0<=step<t}", "[n] -> {[i,j]: 0<=i,j<n}"],
         """
@@ -193,7 +193,7 @@ def launches_by_turns() -> lp.TranslationUnit:
 
 @at(*({"n": n, "flag": flag} for n in (1, 40) for flag in (0, 1)), classes={"n": 320, "flag": 1})
 def a_barrier_on_a_condition() -> lp.TranslationUnit:
-    """A barrier stands between what the flag lets run, so that it is the device that tests it."""
+    """There is a barrier between the guarded instructions, so the device code tests the flag."""
     unit = kernel(
         "[n,flag] -> {[g,l]: 0<=g<n and 0<=l<16}",
         "if flag > 0\n<> c[l] = 2*a[g,l] {inames=g:l}\nb[g,l] = c[15-l] {inames=g:l}\nend",
@@ -204,7 +204,7 @@ def a_barrier_on_a_condition() -> lp.TranslationUnit:
 
 
 def _exchanged(domains: str | Sequence[str], groups: str, assumptions: str = "") -> lp.TranslationUnit:
-    """Return a kernel whose groups pass numbers from lane to lane through local memory, k times."""
+    """Return a kernel whose lanes exchange numbers through local memory in each iteration of k."""
     index = groups.replace(":", ",")
     unit = kernel(
         domains,
@@ -224,31 +224,31 @@ def _exchanged(domains: str | Sequence[str], groups: str, assumptions: str = "")
 
 @at(*sizes_of_n(0, 1, 2, 5), classes={"n": 5})
 def barriers_in_a_loop_that_differs_between_groups() -> lp.TranslationUnit:
-    """Group g goes round g + 1 times."""
+    """Group g executes g + 1 iterations."""
     return _exchanged("{[g,k,l]: 0<=g<n and 0<=l<16 and 0<=k<=g}", "g")
 
 
 @at(*sizes_of_n(0, 1, 2, 3, 5), classes={"n": 5})
 def barriers_in_a_loop_of_an_inner_domain() -> lp.TranslationUnit:
-    """Group g goes round g times: the first group meets no barrier."""
+    """Group g executes g iterations: the first group executes no barrier."""
     return _exchanged(["[n] -> {[g,l]: 0<=g<n and 0<=l<16}", "[g] -> {[k]: 0<=k<g}"], "g")
 
 
 @at(*sizes_of_n(1, 2, 5), classes={"n": 5})
 def barriers_in_a_loop_that_two_group_axes_shorten_together() -> lp.TranslationUnit:
-    """Whatever g, some h lets k be anything; only g and h together say how often a group goes round."""
+    """For every g, some h allows all values of k; only g and h together determine the trip count of a group."""
     return _exchanged("{[g,h,k,l]: 0<=g,h<n and 0<=l<16 and 0<=k<n and k<=3*g+3*h}", "g:h", assumptions="n>=1")
 
 
 @at(*sizes_of_n(1, 2, 5), classes={"n": 5})
 def barriers_in_a_triangle_of_groups() -> lp.TranslationUnit:
-    """n² groups are launched; those above the diagonal return at once."""
+    """n² groups are launched; those above the diagonal do nothing."""
     return _exchanged("{[g,h,k,l]: 0<=h<=g<n and 0<=k<n and 0<=l<16}", "g:h", assumptions="n>=1")
 
 
 @at(*sizes_of_n(1, 2, 3, 8), classes={"n": 64})
 def barriers_in_copies_of_which_each_loops_less() -> lp.TranslationUnit:
-    """The first copy of the unrolled loop goes round n times, the second n - 1 times."""
+    """The loop over j has n iterations in the first copy of the unrolled loop, and n - 1 in the second."""
     unit = kernel(
         "{[i,j,k]: 0<=i<2 and 0<=j<n-i and 0<=k<2}",
         "out[i,j] = sum(k, 2*k) {inames=i:j}",

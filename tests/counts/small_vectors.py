@@ -1,4 +1,4 @@
-"""Small kernels of loops in vectors, and of work-items that are not numbered from zero."""
+"""Small kernels with vectorized loops, and with work-items whose loop does not start at zero."""
 
 import loopy as lp
 
@@ -11,45 +11,45 @@ LARGE = {"n": 320}
 
 
 def in_vectors(code: str) -> lp.TranslationUnit:
-    """Return a kernel that runs *code* in rows of 4, a and out laid out in vectors along them; b is not."""
+    """Return a kernel that executes *code* on rows of 4; a and out have a vector layout along the rows, b does not."""
     arguments = (array("a,out", "n,4"), array("b", "n"), sizes("n"))
     unit = lanes(kernel("{[i,j]: 0<=i<n and 0<=j<4}", code, *arguments))
     return lp.tag_inames(lp.tag_array_axes(unit, "a,out", "C,vec"), {"j": "vec"})
 
 
 @at(*SIZES, classes=LARGE)
-def a_loop_in_vectors() -> lp.TranslationUnit:
-    """Whole vectors are accessed."""
+def a_vectorized_loop() -> lp.TranslationUnit:
+    """The kernel accesses whole vectors."""
     return in_vectors("out[i,j] = 2*a[i,j]")
 
 
 @at(*SIZES, classes=LARGE)
 def a_scalar_among_vectors() -> lp.TranslationUnit:
-    """It is loaded once, and what is computed of scalars alone is computed once."""
+    """The scalar is loaded once per vector, and operations on scalars alone execute once."""
     return in_vectors("out[i,j] = a[i,j]*sqrt(b[i] + 1)")
 
 
 @at(*SIZES, classes=LARGE)
 def a_vector_of_a_scalar() -> lp.TranslationUnit:
-    """All members are the same."""
+    """All components of the result are equal."""
     return in_vectors("out[i,j] = b[i] + 1")
 
 
 @at(*SIZES, classes=LARGE)
-def a_scalar_computed_in_a_loop_in_vectors() -> lp.TranslationUnit:
-    """Nothing in its instruction depends on the loop: it runs once."""
+def a_scalar_computed_in_a_vectorized_loop() -> lp.TranslationUnit:
+    """The instruction does not depend on the vectorized loop, so it executes once."""
     return in_vectors("<> t = 2*b[i] {inames=i:j}\nout[i,j] = a[i,j]*t")
 
 
 @at(*SIZES, classes=LARGE)
 def a_function_of_vectors() -> lp.TranslationUnit:
-    """Loopy calls functions member by member."""
+    """Loopy calls functions once per component."""
     return in_vectors("out[i,j] = sqrt(a[i,j])")
 
 
 @at(*SIZES, classes=LARGE)
-def vectors_that_count() -> lp.TranslationUnit:
-    """The loop variable is no vector: Loopy unrolls the loop."""
+def vectors_of_the_loop_variable() -> lp.TranslationUnit:
+    """The loop variable is not a vector, so Loopy unrolls the loop."""
     return in_vectors("out[i,j] = j*a[i,j]")
 
 
@@ -62,19 +62,19 @@ def tiles_in_vectors(assumptions: str) -> lp.TranslationUnit:
 
 @at(*sizes_of_n(0, 4, 16), classes=LARGE)
 def full_vectors() -> lp.TranslationUnit:
-    """An assumption fills the last one."""
+    """An assumption ensures that the last vector is full."""
     return tiles_in_vectors("n>=0 and n mod 4 = 0")
 
 
 @at(*SIZES, classes={"n": 321})
-def a_last_vector_that_may_be_cut() -> lp.TranslationUnit:
-    """Loopy asks of each member whether it is there."""
+def a_partial_last_vector() -> lp.TranslationUnit:
+    """Loopy guards each component, because the last vector may be partial."""
     return tiles_in_vectors("n>=0")
 
 
 @at(*SIZES, classes=LARGE)
-def a_function_of_vectors_that_loopy_overlooks() -> lp.TranslationUnit:
-    """Behind a vector, Loopy looks no further, and calls the function with a vector."""
+def a_function_call_after_a_vector() -> lp.TranslationUnit:
+    """After a vector operand, Loopy does not check other operands, and calls the function with a vector."""
     return in_vectors("out[i,j] = a[i,j] + sqrt(a[i,j])")
 
 
@@ -86,7 +86,7 @@ def a_function_of_vectors_that_loopy_overlooks() -> lp.TranslationUnit:
 
 @at(*SIZES, classes=LARGE)
 def work_items_from_two() -> lp.TranslationUnit:
-    """Work-item 0 runs the first point, wherever that is: 32 of them are one sub-group of 32."""
+    """Work-item 0 executes the first point, i = 2, so 32 points are one sub-group of 32."""
     unit = kernel("{[g,i]: 0<=g<n and 2<=i<34}", "out[g,i] = 2*a[g,i]", array("a,out", "n,34"), sizes("n"))
     return lp.tag_inames(unit, {"g": "g.0", "i": "l.0"})
 

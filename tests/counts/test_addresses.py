@@ -1,4 +1,4 @@
-"""Which elements neighbouring lanes access where their addresses are data, in whole or in part."""
+"""Test the stride classes of accesses whose addresses depend on data, in whole or in part."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ LOAD = "global load 32-bit stride "
 
 
 def loads(unit: lp.TranslationUnit, n: int) -> dict[str, int]:
-    """Return stride class -> loads of 32 bits."""
+    """Return stride class -> number of 32-bit loads."""
     counts = count_properties(load_kernel(unit)).properties().evaluate(n=n)
     return {name.removeprefix(LOAD): int(number) for name, number in counts.items() if name.startswith(LOAD)}
 
@@ -28,18 +28,18 @@ def loads(unit: lp.TranslationUnit, n: int) -> dict[str, int]:
         ("<> place = column[i]\nout[i] = a[place] {id=gather}", "place"),
     ],
 )
-def test_lanes_at_loaded_addresses_are_far_apart_unless_stated(code: str, index: str) -> None:
+def test_indirect_loads_are_uncoalesced_unless_given(code: str, index: str) -> None:
     unit = lanes(kernel("{[i]: 0<=i<n}", code, VALUES, COLUMNS, array("out", "n"), sizes("n")))
     assumed = count_properties(load_kernel(unit))
     assert assumed.properties().evaluate(n=100)["global load 32-bit stride 1/>4"] == 100
     (sentence,) = assumed.assumed
     assert sentence.startswith(f"addresses depend on data (a[{index}])")
-    stated = count_properties(load_kernel(unit), typical={"a": "1"})
-    assert stated.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
-    assert stated.assumed == ()
+    given = count_properties(load_kernel(unit), typical={"a": "1"})
+    assert given.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
+    assert given.assumed == ()
 
 
-def test_a_scatter_is_counted_as_its_lanes_far_apart() -> None:
+def test_indirect_stores_are_uncoalesced() -> None:
     code = "out[column[i]] = a[i]"
     unit = lanes(kernel("{[i]: 0<=i<n}", code, array("out", "n"), COLUMNS, a=np.float32))
     counts = count_properties(load_kernel(unit)).properties()
@@ -47,7 +47,7 @@ def test_a_scatter_is_counted_as_its_lanes_far_apart() -> None:
 
 
 def by_groups(code: str) -> lp.TranslationUnit:
-    """Return a kernel of groups of 16 lanes l; where a group's cells of a begin is data of its own."""
+    """Return a kernel with groups of 16 lanes l; each group loads elements of a at a data-dependent base."""
     domain = "{[g,l,j]: 0<=g<n and 0<=l<16 and 0<=j<4}"
     unit = kernel(domain, code, VALUES, COLUMNS, array("out", "n,16"), sizes("n"))
     return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
@@ -60,13 +60,13 @@ def by_groups(code: str) -> lp.TranslationUnit:
         ("<> place = column[g] + l\nout[g,l] = a[place]", "1"),
         ("<> base = column[g]\nout[g,l] = a[base - 2*l]", "1/2"),
         ("for j\n<> base = column[j]\nout[g,l] = a[base + l]\nend", "1"),
-        # Where a condition on the group chooses, all lanes have the same choice.
+        # A condition on the group selects the same base in all lanes.
         ("<int32> base = 0\nif g % 3 == 0\nbase = 5\nend\nout[g,l] = a[base + l]", "1"),
-        # What the last pass of a loop leaves behind.
+        # The base is the value from the last iteration of a loop.
         ("for j\n<> base = column[j] {inames=g:l:j}\nend\nout[g,l] = a[base + l]", "1"),
     ],
 )
-def test_lanes_that_start_from_the_same_place_are_as_far_apart_as_their_offsets(code: str, stride: str) -> None:
+def test_lanes_with_a_common_base_have_the_stride_of_their_offsets(code: str, stride: str) -> None:
     code = f"for g,l\n{code}\nend"
     counts = count_properties(load_kernel(by_groups(code)))
     assert f"{LOAD}{stride}" in counts.properties()
@@ -83,7 +83,7 @@ def test_lanes_that_start_from_the_same_place_are_as_far_apart_as_their_offsets(
         "<int32> place = l\nplace = place + 1\nout[g,l] = a[place]",
     ],
 )
-def test_lanes_that_compute_places_of_their_own_are_far_apart(code: str) -> None:
+def test_lanes_with_individual_bases_are_uncoalesced(code: str) -> None:
     counts = count_properties(load_kernel(by_groups(f"for g,l\n{code}\nend")))
     assert any("depend on data" in sentence for sentence in counts.assumed)
     assert "global load 32-bit stride 1/>4" in counts.properties()
@@ -92,39 +92,39 @@ def test_lanes_that_compute_places_of_their_own_are_far_apart(code: str) -> None
 @pytest.mark.parametrize(
     ("index", "stride"),
     [
-        # Data that is a summand moves all lanes alike, in floors too.
+        # Data that is a summand shifts all lanes equally, also inside floors.
         ("column[j] + l", "1"),
         ("(column[j] + l)//3", "1"),
         ("3*((column[j] + 2*l)//3) + (column[j] + 2*l) % 3", "1/2"),
-        # Data that multiplies a lane, or chooses, does not.
+        # Data that multiplies a lane, or is a modulus, does not.
         ("column[j]*l", "1/>4"),
         ("(column[j]*l)//3", "1/>4"),
         ("l % column[j]", "1/>4"),
         ("5 + 2*(column[g] + column[j]*l)", "1/>4"),
     ],
 )
-def test_data_moves_lanes_apart_unless_it_is_a_summand(index: str, stride: str) -> None:
+def test_only_additive_data_preserves_the_stride(index: str, stride: str) -> None:
     counts = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")))
     assert counts.properties().evaluate(n=10)[f"{LOAD}{stride}"] == 640
     assert any("depend on data" in sentence for sentence in counts.assumed) == (stride == "1/>4")
     if stride == "1/>4":
-        stated = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")), typical={"a": "2/2"})
-        assert stated.properties().evaluate(n=10)[f"{LOAD}2/2"] == 640
+        given = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")), typical={"a": "2/2"})
+        assert given.properties().evaluate(n=10)[f"{LOAD}2/2"] == 640
 
 
-def test_what_lies_between_lanes_is_unused_where_an_address_is_no_affine_function() -> None:
+def test_non_affine_addresses_leave_the_gaps_between_lanes_unused() -> None:
     counts = count_properties(load_kernel(by_groups("out[g,l] = sum(j, a[3*g*l + j*l])")))
     assert counts.properties().evaluate(n=10)[f"{LOAD}1/>4"] == 640
     assert counts.assumed[-1].startswith("addresses are not affine in loop variables")
 
 
 @pytest.mark.parametrize("value", ["l*0.5f", "l/2", "sqrt(l*1.0f)"])
-def test_places_that_are_rounded_are_data(value: str) -> None:
+def test_rounded_indices_are_data(value: str) -> None:
     unit = by_groups(f"for g,l\n<int32> place = {value}\nout[g,l] = a[place]\nend")
     assert loads(unit, n=10)["1/>4"] == 160
 
 
-def test_lanes_that_count_passes_of_their_own_are_far_apart() -> None:
+def test_iteration_counters_that_differ_by_lane_are_uncoalesced() -> None:
     unit = kernel(
         "{[g,l,j]: 0<=g<n and 0<=l<16 and 0<=j<=l}",
         "for g,l\n<int32> place = 0\nfor j\nplace = place + 1\nend\nout[g,l] = a[place]\nend",
@@ -148,7 +148,7 @@ def test_lanes_that_count_passes_of_their_own_are_far_apart() -> None:
         ({"off": 1, "len(x)": 1000}, "1"),
     ],
 )
-def test_lanes_a_loaded_stride_apart_are_far_apart_unless_stated(typical: dict[str, Any] | None, expected: str) -> None:
+def test_loaded_strides_are_uncoalesced_unless_given(typical: dict[str, Any] | None, expected: str) -> None:
     knl = lp.make_kernel(
         "{[c,l,i]: 0<=c<nc and 0<=l<nl and 0<=i<6}",
         "y[c,i,l] = x[m[c,i] + off[i]*l]",
@@ -165,12 +165,12 @@ def test_lanes_a_loaded_stride_apart_are_far_apart_unless_stated(typical: dict[s
     counted = lpp.count(knl, typical=typical)
     assert f"global load 64-bit stride {expected}" in counted.properties()
     assert bool(counted.assumed) == (typical in (None, {"off": 3}, {"off": 8}))
-    # What one accepts, the models of a device do too.
+    # Device models accept the same typical values.
     sizes = {"nc": 100, "nl": 64}
     assert lpp.estimate(knl, model="roofline", device="nvidia-v100", typical=typical, **sizes).seconds > 0
 
 
-def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unused() -> None:
+def test_unknown_base_leaves_the_gaps_between_lanes_unused() -> None:
     unit = kernel(
         "{[i_outer,i_inner]: 0<=i_outer<n and 0<=i_inner<16}",
         "<> place = column[0] {inames=i_outer}\nout[i_outer,i_inner] = a[place + 2*i_inner] {id=even}",

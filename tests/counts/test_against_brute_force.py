@@ -1,4 +1,4 @@
-"""Symbolic counts of every measurement and test kernel against enumeration, at five sizes or fewer, both countings."""
+"""Test symbolic counts of all measurement and test kernels against enumeration, at up to five sizes."""
 
 import re
 from collections.abc import Iterator
@@ -15,27 +15,27 @@ from tests.brute_force import COUNTINGS, brute_force
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 
 
-LEFT_OUT = re.compile(
-    "16x14|224|k=512|k=728"  # third group shapes, and other trip counts of one form
-    "|64-bit|f64"  # other types of one form
-    "|i32"  # integers, whose scalars would be sizes without a bound here
+SKIPPED = re.compile(
+    "16x14|224|k=512|k=728"  # a third group shape, and other trip counts of the same form
+    "|64-bit|f64"  # other types of the same form
+    "|i32"  # integers, whose scalar arguments would be unbounded sizes here
     "|-bit, stride (?!0|1,|2/3|4/>4)|pitch (2|4|8|16),"
 )
 
 
 def kernels() -> Iterator[tuple[str, Configuration]]:
-    """Yield label and form of each class with two group shapes, a square one and one that is not."""
+    """Yield label and configuration of each kernel class with two group shapes, one square and one not."""
     for folder in ("measurement_kernels", "test_kernels"):
         for file in load_kernel_files(bundled_folder(folder)):
             for configuration in configurations_of(file, LIMITS):
-                if not LEFT_OUT.search(configuration.label):
+                if not SKIPPED.search(configuration.label):
                     yield f"{file.name}, {configuration.label}", configuration
 
 
 ALWAYS = 2
-"""times the smallest sizes: what is enumerated however much it is"""
+"""multiples of the smallest sizes that are always enumerated, whatever their counts"""
 MOST = 10**7
-"""of all that is counted, beyond which larger sizes take long and tell nothing new"""
+"""largest sum of counts; larger sizes take long to enumerate and test nothing new"""
 
 
 def smallest_sizes(kernel: Kernel) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The first groups of a launch do what their work-items do, counted one by one."""
+"""Test the work and the memory of the first groups of a launch against the sums over their work-items."""
 
 from itertools import product
 
@@ -13,11 +13,11 @@ from loopyperf.kernel import load_kernel
 from tests.kernels import doubled, gathered, outer_product, triangle, two_launches
 
 N = 100
-"""in groups of 16: six whole ones, and one of 4 work-items"""
+"""elements in groups of 16: six full groups, and one of 4 work-items"""
 
 
 def corner(group: int = 4) -> lp.TranslationUnit:
-    """out[i, j] = a[i] for j ≤ i, in groups along both axes: one load and one store of each work-item in the corner."""
+    """out[i, j] = a[i] for j ≤ i, in groups along both axes: one load and one store of each work-item with j ≤ i."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         """
@@ -56,28 +56,28 @@ def cut(unit: lp.TranslationUnit, grid: tuple[int, ...], **sizes: int) -> FirstG
     return first_groups(kernel, kernel.launches[0].name, sizes, grid, Typical({}))
 
 
-def test_equal_groups_do_the_same_up_to_the_last():
-    # A multiplication, a load and a store of each of 16 work-items, and twice 16*i_outer + i_inner.
+def test_full_groups_execute_the_same_work():
+    # Each of 16 work-items executes a multiplication, a load, a store, and 16*i_outer + i_inner twice.
     first = cut(doubled(), (7,), n=N)
     assert [first.work((groups,)) for groups in range(8)] == [0, 112, 224, 336, 448, 560, 672, 700]
 
 
-def test_the_groups_of_a_triangle_do_more_and_more():
+def test_work_increases_over_the_groups_of_a_triangle():
     first = cut(triangle(), (7,), n=N)
-    # Additions and loads, and the store with its 16*i_outer + i_inner.
-    of_items = [2 * (item + 1) + 3 for item in range(N)]
-    assert [first.work((groups,)) for groups in range(8)] == [sum(of_items[: 16 * groups]) for groups in range(8)]
+    # Additions and loads, and the store with its index 16*i_outer + i_inner.
+    per_item = [2 * (item + 1) + 3 for item in range(N)]
+    assert [first.work((groups,)) for groups in range(8)] == [sum(per_item[: 16 * groups]) for groups in range(8)]
 
 
-def test_groups_along_two_axes_are_cut_along_each():
+def test_groups_along_two_axes_are_cut_along_both():
     first = cut(corner(), (3, 3), n=10)
     for width, height in product(range(4), repeat=2):
-        # In every work-item the test, of two tiled loops; where it holds a load, a store, and three of these loops.
-        reached = [(i, j) for j in range(min(10, 4 * width)) for i in range(min(10, 4 * height))]
-        assert first.work((width, height)) == 8 * sum(j <= i for i, j in reached) + 5 * len(reached)
+        # Each work-item tests two tiled indices; if j <= i, it also loads and stores, with three tiled indices.
+        items_in_groups = [(i, j) for j in range(min(10, 4 * width)) for i in range(min(10, 4 * height))]
+        assert first.work((width, height)) == 8 * sum(j <= i for i, j in items_in_groups) + 5 * len(items_in_groups)
 
 
-def test_several_loops_of_a_domain_along_one_axis_are_cut_together():
+def test_loops_along_the_same_axis_are_cut_together():
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "b[i] = a[i] {id=first}\nd[j] = c[j] {id=second}",
@@ -88,12 +88,12 @@ def test_several_loops_of_a_domain_along_one_axis_are_cut_together():
     for iname in "ij":
         knl = lp.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
     first = cut(knl, (7,), n=N)
-    # Of each array a load or a store, with 16*i_outer + i_inner.
+    # One load or store of each array, with its index 16*i_outer + i_inner.
     assert [first.work((groups,)) / first.work((1,)) for groups in range(7)] == list(range(7))
     assert halo(first, (2,)) == dict.fromkeys("abcd", 4 * 32)
 
 
-def test_the_first_groups_in_their_order_do_what_each_of_them_does():
+def test_work_of_the_first_groups_is_the_sum_over_groups():
     first = cut(corner(), (3, 3), n=10)
     in_order = [(x, y) for y in range(3) for x in range(3)]
     assert len(in_order) == first.total_groups
@@ -105,36 +105,36 @@ def test_the_first_groups_in_their_order_do_what_each_of_them_does():
         assert first.work_of_first(number) == sum(own(*group) for group in in_order[:number])
 
 
-def test_groups_begin_where_their_loop_does():
+def test_first_group_starts_at_the_loop_start():
     first = cut(late(), (5,), n=N)
     assert [first.work((groups,)) for groups in range(6)] == [0, 96, 192, 288, 384, 408]
     assert halo(first, (1,)) == {"a": 48 * 4, "b": 48 * 4}
 
 
 @pytest.mark.parametrize("groups", [1, 3, 7])
-def test_what_groups_reach_is_the_end_of_the_last_element_that_they_touch(groups: int):
+def test_halo_ends_after_the_last_touched_element(groups: int):
     items = min(N, 16 * groups)
     assert halo(cut(doubled(), (7,), n=N), (groups,)) == {"a": 4 * items, "b": 4 * items}
     assert halo(cut(triangle(), (7,), n=N), (groups,)) == {"a": 4 * items, "out": 4 * items}
 
 
-def test_rows_are_reached_up_to_the_last():
+def test_halo_of_a_matrix_ends_in_its_last_row():
     # The last of 2 groups along m, in row 2 of rows of 48 floats: element 2·48 + 31.
     first = cut(outer_product(), (3, 5), n=5, m=48)
     assert halo(first, (2, 3)) == {"a": 4 * 3, "b": 4 * 32, "c": 4 * (2 * 48 + 32)}
 
 
-def test_what_data_address_is_not_known():
+def test_halo_omits_indirectly_accessed_arrays():
     assert halo(cut(gathered(), (7,), n=N), (2,)) == {"b": 128, "index": 128}
 
 
-def test_nothing_is_reached_of_what_another_launch_uses():
+def test_halo_of_an_array_of_another_launch_is_zero():
     first = cut(two_launches(), (7,), n=N)
     assert first.launch.name == "pair"
     assert halo(first, (2,)) == {"a": 128, "c": 128, "b": 0}
 
 
-def test_groups_that_begin_at_a_size_are_refused():
+def test_group_loop_that_starts_at_a_size_is_rejected():
     knl = lp.make_kernel(
         "{[i]: m <= i < n}",
         "b[i] = 1",

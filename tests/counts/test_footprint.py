@@ -1,4 +1,4 @@
-"""At which sizes stride classes are seen, and how densities round to classes."""
+"""Test the sizes at which stride classes are computed, and how densities round to classes."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 
 def assuming(condition: str, names: str = "m,n") -> Kernel:
-    """Return a kernel with parameters *names* of which *condition* is assumed."""
+    """Return a kernel with parameters *names* that assumes *condition*."""
     unit = kernel(f"[{names}] -> {{[i]: 0<=i<4}}", "out[i] = 1", array("out", "4"), sizes(names), assumptions=condition)
     return load_kernel(unit)
 
@@ -32,7 +32,7 @@ def admits(kernel: Kernel, sizes: dict[str, int]) -> bool:
     [
         ("", {"m": 2**20, "n": 2**20}),
         ("n >= 1 and m >= 1", {"m": 2**20, "n": 2**20}),
-        # The first of 2^20, 2^16, 2^12, 2^10, 2^8, ... that may be.
+        # The first of 2^20, 2^16, 2^12, 2^10, 2^8, ... that is admissible.
         ("n <= 1000", {"m": 2**20, "n": 2**8}),
         ("n <= 0 and m = 3", {"m": 3, "n": -(2**20)}),
         ("n mod 16 = 3", {"m": 2**20, "n": 2**20 + 3}),
@@ -41,14 +41,14 @@ def admits(kernel: Kernel, sizes: dict[str, int]) -> bool:
         ("m < n and n <= 70", {"m": 2**6, "n": 2**6 + 1}),
     ],
 )
-def test_sizes_are_large_where_the_assumptions_admit_that(condition: str, least: dict[str, int]) -> None:
+def test_sizes_are_large_if_the_assumptions_allow(condition: str, least: dict[str, int]) -> None:
     kernel = assuming(condition)
     large = large_sizes(kernel)
     assert admits(kernel, large)
     assert {name: max(size, least[name]) for name, size in large.items()} == large
 
 
-def test_a_kernel_without_sizes_has_one_point_of_sizes() -> None:
+def test_kernel_without_sizes_has_no_large_sizes() -> None:
     unit = kernel("{[i]: 0<=i<4}", "out[i] = 1", array("out", "4"))
     assert large_sizes(load_kernel(unit)) == {}
 
@@ -94,18 +94,18 @@ def test_densities_round_up_to_their_class(subtests: pytest.Subtests) -> None:
         (5, Fraction(4, 5), "4/>4"),
         (1000, Fraction(1, 1000), "1/>4"),
         (2**40, Fraction(1), "4/>4"),
-        # A little more than half is half; what is more than an edge counts.
+        # Slightly more than a half is still a half; an excess of 1/64 is not.
         (2, Fraction(1, 2) + Fraction(1, 2**20), "1/2"),
         (2, Fraction(1, 2) + Fraction(1, 64), "2/2"),
-        # However little is used, something is.
+        # The numerator is at least 1, even if almost nothing is used.
         (8, Fraction(1, 10**6), "1/>4"),
     ]:
         with subtests.test(stride=stride, density=density, name=name):
             assert name == stride_class(stride, density)
 
 
-def test_an_access_is_as_dense_as_all_accesses_of_its_array_make_it() -> None:
-    # Even cells by one instruction, odd ones by another: together all. Of b only even ones.
+def test_density_combines_all_loads_of_an_array() -> None:
+    # One instruction loads the even elements of a and another the odd ones; only even elements of b are loaded.
     unit = kernel(
         "{[i]: 0<=i<n}",
         "out[i] = a[2*i] + b[2*i] {id=even}\nout[i] = out[i] + a[2*i+1] {id=odd}",
@@ -118,15 +118,15 @@ def test_an_access_is_as_dense_as_all_accesses_of_its_array_make_it() -> None:
     assert shares["global load 32-bit stride 1/2"] == {"even": 40}
 
 
-def test_stores_and_loads_of_an_array_make_one_footprint() -> None:
+def test_density_combines_loads_and_stores_of_an_array() -> None:
     unit = kernel("{[i]: 0<=i<n}", "a[2*i] = 2*a[2*i+1]", array("a", "2*n"), sizes("n"))
     counts = count_properties(load_kernel(lanes(unit))).properties().evaluate(n=40)
     assert (counts["global load 32-bit stride 2/2"], counts["global store 32-bit stride 2/2"]) == (40, 40)
 
 
-def test_lanes_of_a_class_of_their_own_under_a_condition() -> None:
-    # The first half of the lanes loads pairs, the other half every other cell: of the gaps that the conditional load
-    # spans all are full, of those that the other spans three quarters, which count as all of two halves.
+def test_density_of_a_conditional_load() -> None:
+    # The first half of the lanes loads pairs, the other half every other element. The conditional load spans only
+    # used elements; the other load uses three quarters of those that it spans, which round up to 2/2.
     unit = kernel(
         "{[i]: 0<=i<n}",
         "out[i] = a[2*i] + if(2*i < n, a[2*i+1], 0)",

@@ -1,11 +1,11 @@
-"""Symbolic counts of random kernels against enumeration, at every small size and for both countings.
+"""Test symbolic counts of random kernels against enumeration, at every small size and for both countings.
 
-Continuous integration counts the same kernels each time. To count others, and more of them, in two processes::
+Continuous integration tests the same kernels in each run. To test more kernels, and others, in two processes::
 
     LOOPYPERF_RANDOM_KERNELS=20000 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
         .venv/bin/python -m pytest -n 2 -m "slow or not slow" tests/counts/test_random_kernels.py
 
-A batch is named by its seed; the same seed draws the same kernels.
+The seed identifies a batch; the same seed generates the same kernels.
 """
 
 import os
@@ -34,12 +34,12 @@ KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_KERNELS", 4 * BATCH))
 FIRST_SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 SEEDS = range(FIRST_SEED, FIRST_SEED + -(-KERNELS // BATCH))
 ALWAYS = 1
-"""batches that are not slow"""
+"""number of batches that are not marked slow"""
 
 SUB_GROUP_SIZES = (4, 32)
-"""of every second kernel, by turns; most groups are small"""
+"""alternating sub-group sizes of every second kernel; 4 because most groups are small"""
 SOME = 5
-"""every so many sizes, sub-groups are compared"""
+"""step through the sizes at which sub-groups are compared"""
 
 FREQUENT = {
     "split": 0.3,
@@ -56,7 +56,7 @@ FREQUENT = {
     "temporary": 0.1,
     "uneven access": 0.1,
 }
-"""feature -> the least share of the kernels of a batch that have it"""
+"""feature -> minimum share of the kernels in a batch that have it"""
 PRESENT = (
     *("triangle loop", "band loop", "strided loop", "skewed loop", "checkerboard loop", "divided loop"),
     *("l.1", "g.1", "unr", "ilp", "slabs", "nested tiles", "assumed remainder"),
@@ -64,20 +64,20 @@ PRESENT = (
     *("prefetch", "exchange", "accumulate", "nested if", "parallel reduction", "launches", "barriers"),
     "condition on data",
 )
-"""features that are rarer"""
+"""rarer features"""
 ABSENT = 2
-"""as many of them may be missing from a batch"""
+"""number of rarer features that may be missing from a batch"""
 
 
 class Census:
-    """What was drawn, counted and refused."""
+    """The numbers of compared and discarded kernels, and of features of the compared ones."""
 
     def __init__(self) -> None:
         self.kernels, self.discarded = 0, 0
         self.features: Counter[str] = Counter()
 
-    def enter(self, features: frozenset[str]) -> None:
-        """Enter a kernel that was compared."""
+    def record(self, features: frozenset[str]) -> None:
+        """Record the features of a compared kernel."""
         self.kernels += 1
         self.features.update(features)
         for feature in features:
@@ -106,7 +106,7 @@ def test_symbolic_counts_equal_enumeration(first: int) -> None:
         if is_second and description.share is None:
             _compare_sub_groups(description, kernel, SUB_GROUP_SIZES[turn % 2])
         barriers = {"barriers"} if any(launch.barriers for launch in kernel.launches) else set()
-        census.enter(description.features | barriers)
+        census.record(description.features | barriers)
 
     compared()
     assert census.discarded < 0.2 * census.kernels
@@ -116,10 +116,10 @@ def test_symbolic_counts_equal_enumeration(first: int) -> None:
 
 
 def _loaded(description: RandomKernel, census: Census) -> Kernel:
-    """Return the kernel, unless Loopy can make none of it."""
+    """Return the loaded kernel; reject the example if Loopy cannot transform or schedule it."""
     try:
         unit = description.build()
-    except Exception as error:  # a transformation lets through what isl, pymbolic and Python itself raise
+    except Exception as error:  # transformations also raise exceptions of isl, pymbolic and Python
         event(f"Loopy cannot transform it: {type(error).__name__}")
     else:
         try:
@@ -131,7 +131,7 @@ def _loaded(description: RandomKernel, census: Census) -> Kernel:
 
 
 def _compare(description: RandomKernel, kernel: Kernel, sub_group_size: int | None = None) -> None:
-    """Compare what *kernel* does at every small size, or what its sub-groups do at some of them."""
+    """Compare the counts of *kernel* at every small size, or those of its sub-groups at some of them."""
     share = description.share
     properties = {
         counting: (
@@ -147,7 +147,7 @@ def _compare(description: RandomKernel, kernel: Kernel, sub_group_size: int | No
         for counting in COUNTINGS:
             left, right = expected[counting], _counted(properties[counting], sizes)
             if any(UNSEEN in name for name in left):
-                # Each class is rounded on its own, so that their sums may differ where shares of the runs are stated.
+                # Each class is rounded separately, so their sums may differ if conditions have a typical share.
                 merged = _without_classes if share is None else _without_accesses
                 left, right = merged(left), merged(right)
             assert left == right, (counting, dict(sizes), sub_group_size)
@@ -161,7 +161,7 @@ def _starts_from_lanes(kernel: Kernel) -> bool:
 
 def _compare_sub_groups(description: RandomKernel, kernel: Kernel, size: int) -> None:
     if size < max(SUB_GROUP_SIZES) and _starts_from_lanes(kernel):
-        return  # their passes in many sub-groups of a group take long to count
+        return  # counting the iterations of many sub-groups in a group takes long
     try:
         _compare(description, kernel, size)
     except UncountableError:
@@ -173,7 +173,7 @@ def _counted(properties: PropertyVector, sizes: Mapping[str, int]) -> Counts:
 
 
 def _without_classes(counts: Counts) -> Counts:
-    """Return *counts* with the accesses of all stride classes together, where enumeration sees a class nowhere."""
+    """Return *counts* with accesses summed over stride classes, for when enumeration cannot determine a class."""
     total: Counter[str] = Counter()
     for name, count in counts.items():
         total[name.partition(" stride ")[0]] += 0 if "min(" in name else count

@@ -1,4 +1,4 @@
-"""What has no exact count is refused by the name of the instruction and of the construct, never counted as nothing."""
+"""Test that constructs without an exact count raise an error that names instruction and construct."""
 
 import loopy as lp
 import pytest
@@ -24,12 +24,12 @@ from tests.counts.small_unknowns import (
 
 
 def wide_groups() -> lp.TranslationUnit:
-    """Which work-items make a sub-group depends on a size."""
+    """Return a kernel whose division into sub-groups depends on a size."""
     unit = kernel("{[i,j]: 0<=i<n and 0<=j<4}", "out[i,j] = 1 {id=fill}", array("out", "n,4"), sizes("n"))
     return lp.tag_inames(unit, {"i": "l.0", "j": "l.1"})
 
 
-def test_what_cannot_be_counted_is_refused_by_name(subtests: pytest.Subtests) -> None:
+def test_error_names_the_uncountable_construct(subtests: pytest.Subtests) -> None:
     for build, instruction, construct, keyword in [
         (
             sparse_rows,
@@ -76,21 +76,21 @@ def test_what_cannot_be_counted_is_refused_by_name(subtests: pytest.Subtests) ->
             with subtests.test(
                 build=build, instruction=instruction, construct=construct, keyword=keyword, counting=counting
             ):
-                with pytest.raises(UncountableError, match=f"^instruction '{instruction}': {construct}") as refusal:
+                with pytest.raises(UncountableError, match=f"^instruction '{instruction}': {construct}") as error:
                     count_properties(load_kernel(build()), counting)
                 if keyword is not None:
-                    assert refusal.value.keyword == keyword
+                    assert error.value.keyword == keyword
 
 
 @pytest.mark.parametrize("domain", ["{[i]: 0<=i}", "[n] -> {[i]: i<n}", "[n] -> {[i,j]: 0<=i<n and j<=i}"])
-def test_an_unbounded_loop_is_refused_by_the_name_of_the_instruction(domain: str) -> None:
+def test_error_names_the_instruction_in_an_unbounded_loop(domain: str) -> None:
     unit = kernel(domain, f"out[0] = 1 {{id=write, inames={'i:j' if 'j' in domain else 'i'}}}", array("out", "1"))
     with pytest.raises(UnboundedDomainError, match="instruction 'write': infinitely many points in"):
         count_properties(load_kernel(unit))
 
 
-def test_an_unbounded_loop_around_a_barrier_is_refused_by_its_name() -> None:
-    # A domain behind that of j is none of the loop over i: Loopy takes k for a loop without bounds.
+def test_error_names_the_unbounded_loop_around_a_barrier() -> None:
+    # The domain of k follows that of j, so Loopy does not nest it in the domain of i: k has no bounds.
     domains = ["{[i]: 0<=i<2}", "{[j]: 0<=j<2}", "[i] -> {[k]: i-1<=k<=i+1}"]
     code = "for i, k\n<float32> c[i] = i\nout[i, k+1] = c[1-i]\nend\nfor j\nx[j] = j\nend"
     unit = lp.tag_inames(kernel(domains, code, array("out", "2,4"), array("x", "2")), "i:l.0")
@@ -99,19 +99,19 @@ def test_an_unbounded_loop_around_a_barrier_is_refused_by_its_name() -> None:
         count_properties(load_kernel(unit))
 
 
-def test_an_unknown_counting_is_refused_with_those_known() -> None:
+def test_error_for_an_unknown_counting_lists_the_known_ones() -> None:
     unit = kernel("{[i]: 0<=i<n}", "out[i] = 1", array("out", "n"))
     with pytest.raises(ParameterError, match="unknown counting 'guessed'; choose one of: paper, executed"):
         count_properties(load_kernel(unit), "guessed")  # pyright: ignore[reportArgumentType]
 
 
-def test_an_address_that_all_lanes_share_may_come_from_data() -> None:
-    # Which cell is not known, but that all lanes load the same one is: stride 0.
+def test_uniform_indirect_access_has_stride_zero() -> None:
+    # The element is unknown, but all lanes load the same one: stride 0.
     unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[column[0]]", VALUES, COLUMNS, array("out", "n"), sizes("n")))
     counts = count_properties(load_kernel(unit)).properties().evaluate(n=40)
     assert counts["global load 32-bit stride 0"] == 2 * 40
 
 
-def test_sub_groups_of_a_group_whose_width_is_a_size_are_refused() -> None:
+def test_sub_groups_of_groups_of_parametric_width_are_rejected() -> None:
     with pytest.raises(UncountableError, match=r"^instruction 'fill': .* the extent of l.0 depends on a size"):
         count_properties(load_kernel(wide_groups()), sub_group_size=32)

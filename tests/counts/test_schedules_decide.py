@@ -1,4 +1,4 @@
-"""Counts need Loopy's schedule: kernels that differ in nothing but the order of independent instructions."""
+"""Test that counts follow Loopy's schedule, on kernels that differ only in the order of independent instructions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
 
 def in_order(order: Sequence[str], statements: dict[str, str], *temporaries: Any) -> lp.TranslationUnit:
-    """Return a kernel of one group whose *statements* are scheduled in this *order*, where nothing else orders them.
+    """Return a kernel of one group with *statements* scheduled in this *order*, unless dependencies forbid it.
 
-    A priority is a preference of Loopy's scheduler: whatever it is, the kernel computes the same.
+    Priorities are preferences of Loopy's scheduler; they do not change what the kernel computes.
     """
     priorities = {name: len(order) - place for place, name in enumerate(order)}
     unit = lp.make_kernel(
@@ -31,7 +31,7 @@ def in_order(order: Sequence[str], statements: dict[str, str], *temporaries: Any
 
 
 @pytest.mark.parametrize(("order", "barriers"), [("abxy", 1), ("axby", 2)])
-def test_the_order_of_independent_exchanges_decides_how_many_barriers_there_are(order: str, barriers: int) -> None:
+def test_statement_order_determines_the_number_of_barriers(order: str, barriers: int) -> None:
     local = [
         lp.TemporaryVariable(name, np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
         for name in ("of_a", "of_b")
@@ -46,9 +46,7 @@ def test_the_order_of_independent_exchanges_decides_how_many_barriers_there_are(
 
 
 @pytest.mark.parametrize(("order", "tests"), [("xyz", 1), ("xzy", 2)])
-def test_the_order_of_independent_statements_decides_how_often_their_condition_is_loaded(
-    order: str, tests: int
-) -> None:
+def test_statement_order_determines_how_often_a_condition_is_loaded(order: str, tests: int) -> None:
     guarded = "if m[l] > 0\n{}[l] = {}[l] {{{{{{}}}}}}\nend"
     statements = {"x": guarded.format("x", "a"), "y": guarded.format("y", "b"), "z": "z[l] = 0 {{{}}}"}
     counted = lpp.count(in_order(order, statements), typical={"m[l] > 0": 1})
@@ -56,7 +54,7 @@ def test_the_order_of_independent_statements_decides_how_often_their_condition_i
     assert loads == 32 * (tests + len("ab"))
 
 
-def test_whether_there_is_a_schedule_at_all_is_found_by_looking_for_one() -> None:
+def test_kernel_without_a_schedule_raises() -> None:
     statements = ["x[l] = a[l] {id=x}", "s = x[0] {id=s,dep=x}", "y[l] = s {dep=s}"]
     unit = lp.make_kernel(
         "{[l]: 0<=l<32}",

@@ -1,4 +1,4 @@
-"""What makes counting fast leaves it what it was; how fast it is, ``make benchmark`` says."""
+"""Test that optimizations of counting do not change counts; ``make benchmark`` measures their speed."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ from tests.counts.small_schedules import prefetched_tiles
 
 @pytest.fixture(scope="module")
 def linearized() -> lp.TranslationUnit:
-    """A tiled matrix multiplication, scheduled: both sides need that, and it takes Loopy longer than either."""
+    """Return a scheduled tiled matrix multiplication; scheduling takes longer than counting."""
     return lp.linearize(lp.preprocess_program(prefetched_tiles()))
 
 
 @pytest.fixture(scope="module")
 def expansion() -> lp.TranslationUnit:
-    """An expansion of 120 coefficients, scheduled: 134 instructions, most of them scalar assignments."""
+    """Return a scheduled expansion of 120 coefficients: 134 instructions, most of them scalar assignments."""
     return lp.linearize(lp.preprocess_program(multipole_expansion(order=7)))
 
 
@@ -43,26 +43,26 @@ def test_each_distinct_domain_is_counted_once(
     counted: list[str] = []
     of_points = QuasiPolynomial.of_points
 
-    def noted(domain: isl.Set, assumptions: isl.BasicSet) -> QuasiPolynomial:
+    def recorded(domain: isl.Set, assumptions: isl.BasicSet) -> QuasiPolynomial:
         counted.append(str(domain))
         return of_points(domain, assumptions)
 
-    monkeypatch.setattr(QuasiPolynomial, "of_points", staticmethod(noted))
+    monkeypatch.setattr(QuasiPolynomial, "of_points", staticmethod(recorded))
     count(expansion)
-    # The assignments in the loop over boxes; those before and behind it; the launch.
+    # Domains of the assignments in the loop over boxes, of those before and after it, and of the launch.
     assert len(set(counted)) == len(counted) == 3
     counted.clear()
     count(linearized)
-    # Two fetches with inames of their own; the update, the assignments around it; the barriers; the launch.
+    # Domains of two fetches with their own inames, the update, the assignments around it, the barriers, the launch.
     assert len(set(counted)) == len(counted) == 6
 
 
-def test_each_condition_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Ten pieces side by side, each chosen inside the choices before it, as pytato writes them.
-    asked: list[str] = []
+def test_each_condition_is_analyzed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ten pieces of a concatenation in nested conditional expressions, as pytato generates them.
+    analyzed: list[str] = []
 
     def where(space: isl.Space, condition: Any, *values: Any) -> isl.Set | None:
-        asked.append(str(condition))
+        analyzed.append(str(condition))
         return points_where(space, condition, *values)
 
     monkeypatch.setattr("loopyperf.counts.execution.points_where", where)
@@ -70,10 +70,10 @@ def test_each_condition_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     unit = kernel("{[i]: 0<=i<n}", f"b[i] = {pieces} else a[i]{')' * 9}", array("a,b", "n"))
     counts = count_properties(load_kernel(unit)).properties().evaluate(n=48)
     assert counts["f32 add"] == 40
-    assert sorted(asked) == sorted(f"i < {4 * piece}" for piece in range(1, 11))
+    assert sorted(analyzed) == sorted(f"i < {4 * piece}" for piece in range(1, 11))
 
 
-def test_a_grid_is_what_loopy_launches(subtests: pytest.Subtests) -> None:
+def test_grid_is_the_one_that_loopy_launches(subtests: pytest.Subtests) -> None:
     for case in SMALL_KERNELS:
         with subtests.test(case=str(case)):
             kernel = load_kernel(case.build())
@@ -87,7 +87,7 @@ def test_a_grid_is_what_loopy_launches(subtests: pytest.Subtests) -> None:
                     assert all(assumed.is_subset(extent.eq_set(launched[axis])) for axis, extent in ours.items())
 
 
-def test_a_grid_has_the_axes_of_called_kernels() -> None:
+def test_grid_has_the_axes_of_called_kernels() -> None:
     callee = lp.make_function("{[i]: 0<=i<10}", "y[i] = 2*x[i]", name="double", lang_version=(2018, 2))
     caller = kernel("{[j]: 0<=j<10}", "[j]: out[j] = double([j]: a[j])", array("a,out", "10"))
     unit = lp.merge([caller, lp.tag_inames(callee, {"i": "l.0"})])
@@ -95,7 +95,7 @@ def test_a_grid_has_the_axes_of_called_kernels() -> None:
     assert list(launch.local_axes) == [0]
 
 
-def test_a_chain_of_temporaries_is_followed_whatever_the_order() -> None:
+def test_lane_dependent_temporaries_are_found_in_any_order() -> None:
     unit = kernel(
         "{[l, k]: 0<=l<16 and 0<=k<3}",
         "<> a = 0\n<> b = 0\n<> c = 0\n<> d = 0\n"

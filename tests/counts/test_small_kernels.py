@@ -1,4 +1,4 @@
-"""Small kernels of every construct against enumeration, and against counts derived by hand."""
+"""Test counts of small kernels of every construct against enumeration and hand-derived counts."""
 
 import loopy as lp
 import numpy as np
@@ -27,7 +27,7 @@ def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
                     )
 
 
-def test_sub_groups_equal_enumeration(subtests: pytest.Subtests) -> None:
+def test_sub_group_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
     for size in [4, 32]:
         for case in SMALL_KERNELS:
             with subtests.test(size=size, case=str(case)):
@@ -45,7 +45,7 @@ def test_sub_groups_equal_enumeration(subtests: pytest.Subtests) -> None:
                         )
 
 
-def test_arrays_of_sizes_give_what_each_size_gives(subtests: pytest.Subtests) -> None:
+def test_arrays_of_sizes_equal_single_sizes(subtests: pytest.Subtests) -> None:
     for case in SMALL_KERNELS:
         with subtests.test(case=str(case)):
             properties = count_properties(load_kernel(case.build())).properties()
@@ -61,12 +61,12 @@ def test_arrays_of_sizes_give_what_each_size_gives(subtests: pytest.Subtests) ->
 
 
 def counted(build: KernelBuilder, counting: Counting = "executed", **sizes: int) -> dict[str, int]:
-    """Return the properties that are not zero, save for the minima, which say nothing of their own."""
+    """Return the nonzero properties without the minima, which follow from the others."""
     counts = count_properties(load_kernel(build()), counting).properties().evaluate(**sizes)
     return {name: count for name, count in counts.items() if count and "min" not in name}
 
 
-def test_a_sequential_loop_is_one_work_item_that_does_it_all() -> None:
+def test_sequential_loop_executes_in_one_work_item() -> None:
     assert counted(small_loops.a_sequential_loop, n=40) == {
         "f32 mul": 40,
         "global load 32-bit stride 0": 40,
@@ -76,8 +76,8 @@ def test_a_sequential_loop_is_one_work_item_that_does_it_all() -> None:
     }
 
 
-def test_a_partial_tile_runs_only_in_part() -> None:
-    # 40 = 16 + 16 + 8: three groups, of which the last runs half.
+def test_partial_tile_executes_only_in_part() -> None:
+    # 40 = 16 + 16 + 8: three groups, and half of the last one executes.
     assert counted(small_loops.a_tiled_loop, n=40) == {
         "f32 mul": 40,
         "global load 32-bit stride 1": 40,
@@ -87,9 +87,9 @@ def test_a_partial_tile_runs_only_in_part() -> None:
     }
 
 
-def test_a_triangular_loop_counts_its_triangle() -> None:
-    # Rows of 1, 2, ..., 40 entries: 40·41/2 = 820, of which each is multiplied and added. Lanes are rows, n cells
-    # apart, and half the cells are touched; x is the same for all lanes.
+def test_triangular_loop_counts_its_triangle() -> None:
+    # Rows of 1, 2, ..., 40 entries: 40·41/2 = 820, each with a multiplication and an addition. Lanes are rows, n
+    # elements apart, and access half the elements; x is the same for all lanes.
     assert counted(small_loops.a_triangular_loop, n=40) == {
         "f32 add": 820,
         "f32 mul": 820,
@@ -102,13 +102,13 @@ def test_a_triangular_loop_counts_its_triangle() -> None:
 
 
 @pytest.mark.parametrize(("n", "m", "points"), [(40, 3, 37), (3, 3, 0), (3, 5, 0)])
-def test_a_loop_between_two_sizes_has_their_difference_of_points(n: int, m: int, points: int) -> None:
+def test_trip_count_between_two_sizes_is_their_difference(n: int, m: int, points: int) -> None:
     counts = count_properties(load_kernel(small_loops.a_loop_between_two_sizes())).properties()
     assert points == counts["global load 32-bit stride 1/2"](n=n, m=m)
 
 
-def test_a_scalar_among_vectors_is_loaded_and_changed_once() -> None:
-    # out = a*sqrt(b + 1) in vectors of 4, 10 times: a product of 4 members, the rest of one number.
+def test_scalar_among_vectors_is_loaded_and_computed_once() -> None:
+    # out = a*sqrt(b + 1) in vectors of 4, 10 times: the product has 4 components, the rest is scalar.
     assert counted(small_vectors.a_scalar_among_vectors, n=10) == {
         "f32 add": 10,
         "f32 mul": 40,
@@ -121,14 +121,14 @@ def test_a_scalar_among_vectors_is_loaded_and_changed_once() -> None:
     }
 
 
-def test_a_loop_in_a_copy_passes_as_often_as_the_copy_says() -> None:
-    # 2 barriers for each sum, met by 2 work-items: n = 3 sums in the first copy, 2 in the second.
+def test_loop_in_unrolled_copies_has_their_trip_counts() -> None:
+    # 2 barriers for each sum, executed by 2 work-items: n = 3 sums in the first copy, 2 in the second.
     counts = counted(small_schedules.barriers_in_copies_of_which_each_loops_less, n=3)
     assert counts["barriers"] == 2 * 2 * (3 + 2)
 
 
-def test_a_tree_of_domains_is_counted_as_nested() -> None:
-    # j runs over three numbers from i on, cut off at 7: 3+3+3+3+3+2+1 = 18.
+def test_tree_of_domains_is_counted_as_nested_loops() -> None:
+    # j takes three values from i on, but stays below 7: 3+3+3+3+3+2+1 = 18.
     assert counted(small_loops.a_tree_of_domains, n=7) == {
         "f32 add": 18,
         "f32 mul": 7,
@@ -145,14 +145,14 @@ def test_loops_of_one_domain_are_empty_together(n: int, m: int, stores: int) -> 
     assert stores == counts["global store 32-bit stride 0"](n=n, m=m)
 
 
-def test_an_empty_kernel_only_launches_groups() -> None:
+def test_empty_kernel_only_launches_groups() -> None:
     assert counted(small_loops.nothing_to_do, n=17) == {"launches": 1, "work-groups": 2}
 
 
-def test_a_reduction_over_lanes_is_a_tree() -> None:
+def test_reduction_over_lanes_is_a_tree() -> None:
     # A group of 16: each lane adds its number to zero (16 additions), then 8, 4, 2 and 1 lanes add two partial sums,
     # 15 additions of two local loads each. Stores to local memory: 16 zeros, 16 numbers, 15 sums. Lane 0's sum is
-    # loaded and stored. Four levels need a barrier each. Of 5 groups:
+    # loaded and stored. Four levels need a barrier each. For 5 groups:
     assert counted(small_schedules.a_reduction_over_lanes, n=5) == {
         "barriers": 5 * 16 * 4,
         "f32 add": 5 * (16 + 15),
@@ -165,7 +165,7 @@ def test_a_reduction_over_lanes_is_a_tree() -> None:
     }
 
 
-def test_an_argmax_compares_and_neither_adds_nor_calls() -> None:
+def test_argmax_counts_no_additions_or_calls() -> None:
     assert counted(small_schedules.an_argmax, n=5) == {
         "global load 32-bit stride 0": 5,
         "global store 32-bit stride 0": 2,
@@ -174,9 +174,9 @@ def test_an_argmax_compares_and_neither_adds_nor_calls() -> None:
     }
 
 
-def test_tiles_in_local_memory_are_fetched_once_for_each_group() -> None:
+def test_prefetched_tiles_are_loaded_once_per_group() -> None:
     # 8×8 matrices in tiles of 4×4: 4 groups, 2 steps each; a step fetches 16 of a and 16 of b and multiplies 4 times
-    # per work-item. Two barriers a step: before the fetch and after it.
+    # per work-item. Two barriers per step: before the fetch and after it.
     assert counted(small_schedules.prefetched_tiles, n=8) == {
         "barriers": 4 * 2 * 2 * 16,
         "f32 add": 8**3,
@@ -191,8 +191,8 @@ def test_tiles_in_local_memory_are_fetched_once_for_each_group() -> None:
 
 
 @pytest.mark.parametrize(("counting", "fetchers"), [("paper", 8), ("executed", 8 * 4)])
-def test_a_prefetch_by_some_lanes_is_executed_by_all(counting: Counting, fetchers: int) -> None:
-    # 16×16 points in groups of 8×4: 8 groups. The fetch uses l.0 alone; along l.1, four work-items do the same.
+def test_prefetch_along_one_axis_is_executed_by_all_lanes(counting: Counting, fetchers: int) -> None:
+    # 16×16 points in groups of 8×4: 8 groups. The fetch uses only l.0; along l.1, four work-items load the same data.
     assert counted(small_schedules.a_prefetch_by_some_lanes, counting, n=16) == {
         "barriers": 16 * 16,
         "f32 mul": 16 * 16,
@@ -206,7 +206,7 @@ def test_a_prefetch_by_some_lanes_is_executed_by_all(counting: Counting, fetcher
 
 
 @pytest.mark.parametrize(("counting", "lanes"), [("paper", 1), ("executed", 16)])
-def test_a_number_for_each_group_is_computed_by_all_its_lanes(counting: Counting, lanes: int) -> None:
+def test_value_per_group_is_computed_by_all_lanes(counting: Counting, lanes: int) -> None:
     assert counted(small_schedules.a_number_for_each_group, counting, n=7) == {
         "f32 mul": 7 * lanes,
         "global load 32-bit stride 0": 7 * lanes,
@@ -216,7 +216,7 @@ def test_a_number_for_each_group_is_computed_by_all_its_lanes(counting: Counting
     }
 
 
-def test_each_launch_has_groups_of_its_own() -> None:
+def test_each_launch_has_its_own_groups() -> None:
     # 70 points in groups of 16, then 65 in groups of 64: 5 + 2 groups.
     assert counted(small_schedules.two_launches, n=70, m=65) == {
         "f32 mul": 65,
@@ -227,7 +227,7 @@ def test_each_launch_has_groups_of_its_own() -> None:
     }
 
 
-def test_a_loop_around_launches_repeats_them() -> None:
+def test_host_loop_repeats_launches() -> None:
     # Three times 40 points, in groups of 16 and in groups of 32.
     assert counted(small_schedules.a_loop_around_launches, n=40, t=3) == {
         "f32 add": 3 * 40,
@@ -248,18 +248,18 @@ def test_a_loop_around_launches_repeats_them() -> None:
         (small_schedules.a_barrier_on_a_condition, 0, 1),
     ],
 )
-def test_a_launch_is_made_where_the_host_makes_it(build: KernelBuilder, flag: int, launches: int) -> None:
+def test_only_host_conditions_skip_launches(build: KernelBuilder, flag: int, launches: int) -> None:
     assert counted(build, n=40, flag=flag).get("launches", 0) == launches
 
 
-def test_launches_by_turns_are_as_many_as_turns() -> None:
+def test_alternating_launches_are_counted_once_per_step() -> None:
     # Five steps: 0, 2 and 4 in three groups of 16, 1 and 3 in two of 32.
     counts = counted(small_schedules.launches_by_turns, n=40, t=5)
     assert (counts["launches"], counts["work-groups"]) == (5, 3 * 3 + 2 * 2)
 
 
-def test_a_shrinking_launch_runs_less_in_as_many_groups() -> None:
-    # 40, 39 and 38 points, each time in three groups: a grid is as large as its largest use.
+def test_shrinking_launch_has_a_constant_number_of_groups() -> None:
+    # 40, 39 and 38 points, each time in three groups: the grid has the size of the largest launch.
     assert counted(small_schedules.a_shrinking_launch, n=40, t=3) == {
         "f32 mul": 40 + 39 + 38,
         "global load 32-bit stride 1": 40 + 39 + 38,
@@ -272,29 +272,29 @@ def test_a_shrinking_launch_runs_less_in_as_many_groups() -> None:
 @pytest.mark.parametrize(
     ("build", "rounds"),
     [
-        # Group g goes round g + 1 times: 1+2+3+4+5.
+        # Group g executes g + 1 iterations: 1+2+3+4+5.
         (small_schedules.barriers_in_a_loop_that_differs_between_groups, 15),
-        # g times: 0+1+2+3+4.
+        # g iterations: 0+1+2+3+4.
         (small_schedules.barriers_in_a_loop_of_an_inner_domain, 10),
-        # min(5, 3(g+h)+1) times: one group 1, two groups 4, the other 22 groups 5 times.
+        # min(5, 3(g+h)+1) iterations: 1 in one group, 4 in two groups, and 5 in the other 22.
         (small_schedules.barriers_in_a_loop_that_two_group_axes_shorten_together, 1 + 2 * 4 + 22 * 5),
-        # 5 times each: the 15 groups on and below the diagonal.
+        # 5 iterations each in the 15 groups on and below the diagonal.
         (small_schedules.barriers_in_a_triangle_of_groups, 15 * 5),
     ],
 )
-def test_a_barrier_is_met_as_often_as_its_group_goes_round(build: KernelBuilder, rounds: int) -> None:
-    # A round has two barriers, one before and one after the exchange, met by 16 work-items.
+def test_barriers_follow_the_trip_count_of_each_group(build: KernelBuilder, rounds: int) -> None:
+    # An iteration has two barriers, one before and one after the exchange, executed by 16 work-items.
     assert 2 * 16 * rounds == counted(build, n=5)["barriers"]
 
 
-def test_only_points_where_predicates_hold_run() -> None:
-    # Of 17: 0..4 take the first branch; 6, 8, 10, 12 and 14, but not 16, the second.
+def test_only_points_where_predicates_hold_execute() -> None:
+    # Of 17 points, 0..4 take the first branch; 6, 8, 10, 12 and 14, but not 16, the second.
     counts = counted(small_loops.nested_predicates, n=17)
     assert counts["f32 mul"] == counts["global load 32-bit stride 1"] == counts["global store 32-bit stride 1"] == 5 + 5
 
 
-def test_only_the_chosen_side_of_a_choice_runs() -> None:
-    # Of 17: 0, 1, 2, 15 and 16 take the outer side of a, all but 0 of them multiply; 12 divide b.
+def test_only_the_selected_branch_executes() -> None:
+    # Of 17 points, 0, 1, 2, 15 and 16 take the branch with a, and all of them but 0 multiply; 12 divide b.
     assert counted(small_loops.nested_choices, n=17) == {
         "f32 add": 1,
         "f32 div": 12,
@@ -306,7 +306,7 @@ def test_only_the_chosen_side_of_a_choice_runs() -> None:
     }
 
 
-def test_a_choice_by_data_counts_if_both_sides_are_free() -> None:
+def test_data_dependent_choice_between_free_branches_is_counted() -> None:
     def build() -> lp.TranslationUnit:
         return lanes(kernel("{[i]: 0<=i<n}", "out[i] = if(a[i] < 0, -1.0, 1.0)", a=np.float32))
 
@@ -318,7 +318,7 @@ def test_a_choice_by_data_counts_if_both_sides_are_free() -> None:
     }
 
 
-def test_an_operation_belongs_to_the_type_it_works_in() -> None:
+def test_operation_has_the_type_of_its_operands() -> None:
     # a·a of two f32 is f32; with b, which is f64, the sum is f64.
     assert counted(small_accesses.double_precision, n=17) == {
         "f32 mul": 17,
@@ -365,11 +365,11 @@ def test_each_kind_of_operation_has_its_own_count() -> None:
         (small_calls.a_loop_up_to_a_register, "f32 add", sum(2 * (i + 20) + 2 for i in range(20))),
     ],
 )
-def test_a_number_that_is_computed_bounds_what_it_bounds(build: KernelBuilder, name: str, count: int) -> None:
+def test_computed_values_bound_loops_and_conditions(build: KernelBuilder, name: str, count: int) -> None:
     assert counted(build, n=20)[name] == count
 
 
-def test_registers_are_not_memory() -> None:
+def test_scalar_temporaries_are_not_memory() -> None:
     # x = a[i]; y = x·x; out[i] = y + x
     assert counted(small_accesses.scalar_temporaries, n=1) == {
         "f32 add": 1,
@@ -381,7 +381,7 @@ def test_registers_are_not_memory() -> None:
     }
 
 
-def test_a_scalar_in_global_memory_is_loaded_and_stored() -> None:
+def test_scalar_in_global_memory_is_loaded_and_stored() -> None:
     # s = s + b·a[i], b an argument: s and a are loaded.
     assert counted(small_accesses.arrays_without_axes, n=5) == {
         "f32 add": 5,

@@ -1,4 +1,4 @@
-"""Distinct elements that a kernel touches, against sets of the elements that its loops reach one by one."""
+"""Test the distinct elements that a kernel touches against enumeration of its loops."""
 
 import loopy as lp
 import numpy as np
@@ -29,28 +29,28 @@ def array(names: str, bits: int = 64) -> lp.GlobalArg:
 @pytest.mark.parametrize("n", [1, 2, 5, 16, 33])
 def test_overlapping_accesses_count_once(n: int):
     found = touched(kernel("{[i]: 0<=i<n}", "b[2*i] = a[i] + a[i+3] + a[3*i]", array("a,b")))
-    reached = set(range(n)) | {i + 3 for i in range(n)} | {3 * i for i in range(n)}
-    assert found["a"].cells(n=n) == len(reached)
+    expected = set(range(n)) | {i + 3 for i in range(n)} | {3 * i for i in range(n)}
+    assert found["a"].cells(n=n) == len(expected)
     assert found["b"].cells(n=n) == n
     assert found["a"].bits == 64
     assert found["a"].is_complete
 
 
 @pytest.mark.parametrize("n", [1, 4, 17])
-def test_a_triangle_and_its_diagonal(n: int):
+def test_triangle_and_its_diagonal(n: int):
     found = touched(kernel("{[i,j]: 0<=j<=i<n}", "b[i] = sum(j, a[i, j]*a[j, j])", array("a", 32), array("b", 32)))
     assert found["a"].cells(n=n) == n * (n + 1) // 2
     assert found["a"].bits == 32
 
 
 @pytest.mark.parametrize("n", [3, 8, 21])
-def test_conditions_on_loops_select_elements(n: int):
+def test_conditions_on_loop_variables_select_elements(n: int):
     code = "if i % 3 == 1\n b[i] = a[i]\n end"
     found = touched(kernel("{[i]: 0<=i<n}", code, array("a,b")))
     assert found["a"].cells(n=n) == found["b"].cells(n=n) == len([i for i in range(n) if i % 3 == 1])
 
 
-def test_elements_whose_addresses_are_data_are_not_known():
+def test_indirectly_accessed_elements_are_unknown():
     index = lp.GlobalArg("m", np.int32, shape=None)
     found = touched(kernel("{[i]: 0<=i<n}", "b[i] = a[m[i]] + a[i]", array("a,b"), index))
     assert not found["a"].is_complete
@@ -72,7 +72,7 @@ def test_elements_whose_addresses_are_data_are_not_known():
         ("y[i] = 2*y[i] + y[m[i]]", False),
     ],
 )
-def test_what_is_stored_after_its_loads_moves_twice(code: str, twice: bool):
+def test_elements_loaded_then_stored_move_twice(code: str, twice: bool):
     arguments = [array("x,y,z"), lp.GlobalArg("m", np.int32, shape=None), lp.ValueArg("a", np.float64)]
     unit = kernel("{[i]: 0<=i<n}", code, *arguments)
     found = touched(unit)["y"]
@@ -83,18 +83,18 @@ def test_what_is_stored_after_its_loads_moves_twice(code: str, twice: bool):
 # {{{ admitted values
 
 
-def test_values_are_those_that_the_assumptions_admit():
+def test_admitted_values_satisfy_the_assumptions():
     program = kernel("{[i]: 0<=i<n}", "b[i] = a[i]", array("a,b"), assumptions="n mod 16 = 3 and n >= 20 and n <= 100")
     assert list(admitted_values(program.assumptions, "n", 1, 1000, {})) == [35, 51, 67, 83, 99]
     assert list(admitted_values(program.assumptions, "n", 40, 60, {})) == [51]
 
 
-def test_values_depend_on_the_other_sizes():
+def test_admitted_values_depend_on_the_other_sizes():
     program = kernel("{[i]: m<=i<n}", "b[i] = a[i]", array("a,b"), assumptions="m >= 0 and n >= m + 2")
     assert list(admitted_values(program.assumptions, "n", 0, 12, {"m": 8})) == [10, 11, 12]
 
 
-def test_sizes_that_make_no_sense_are_refused():
+def test_invalid_sizes_are_rejected():
     program = kernel("{[i]: m<=i<n}", "b[i] = a[i]", array("a,b"), assumptions="m >= 0 and n >= m + 2")
     with pytest.raises(ParameterError, match="no size k; its sizes are: m, n"):
         admitted_values(program.assumptions, "k", 0, 12, {"m": 8})

@@ -1,4 +1,4 @@
-"""A counted kernel that was written down is read back as it was, in everything that can be asked of it."""
+"""Test that counts of a kernel are equal in every respect after they are written and read."""
 
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -20,16 +20,16 @@ from tests.counts.small_kernels import SMALL_KERNELS
 from tests.counts.small_unknowns import data_dependent_choice, sparse_rows
 from tests.kernels import doubled, outer_product
 
-ENTERED = (small_loops, small_accesses, small_schedules, small_vectors)
-"""importing them fills the list"""
+IMPORTED = (small_loops, small_accesses, small_schedules, small_vectors)
+"""importing these modules fills SMALL_KERNELS"""
 
 
-def again(counts: KernelCounts) -> KernelCounts:
+def read_back(counts: KernelCounts) -> KernelCounts:
     return KernelCounts.of(read_counts(counts_as_json(counts)))
 
 
 def assert_same(counts: KernelCounts, restored: KernelCounts) -> None:
-    """Assert that everything is equal, and shared where it was shared."""
+    """Assert that all parts are equal, and that equal objects are shared as before."""
     parts = {field.name for field in fields(counts)} - {"kernel", "tallies", "runs"}
     assert {name: getattr(restored, name) for name in parts} == {name: getattr(counts, name) for name in parts}
     assert restored.kernel.name == counts.kernel.name
@@ -52,57 +52,57 @@ def polynomials(counts: KernelCounts) -> list[QuasiPolynomial]:
     return [*(tally.executions for tally in counts.tallies), *(run.count for run in counts.runs.values())]
 
 
-def test_small_kernels_are_read_back_as_they_were(subtests: pytest.Subtests) -> None:
+def test_round_trip_of_small_kernels(subtests: pytest.Subtests) -> None:
     for small in SMALL_KERNELS:
         with subtests.test(small=str(small)):
             counts = count_properties(load_kernel(small.build()))
-            assert_same(counts, again(counts))
+            assert_same(counts, read_back(counts))
 
 
 @pytest.mark.parametrize("options", [{"counting": "paper"}, {"sub_group_size": 32}], ids=str)
-def test_options_are_read_back_as_they_were(options: dict[str, Any]) -> None:
+def test_round_trip_with_options(options: dict[str, Any]) -> None:
     counts = count_properties(load_kernel(outer_product()), **options)
-    assert_same(counts, again(counts))
+    assert_same(counts, read_back(counts))
 
 
-def test_hundreds_of_instructions_are_read_back_as_they_were() -> None:
+def test_round_trip_of_hundreds_of_instructions() -> None:
     counts = count_properties(load_kernel(multipole_expansion(order=4)))
-    assert_same(counts, again(counts))
+    assert_same(counts, read_back(counts))
 
 
-def test_fractions_of_typical_values_are_read_back_as_they_were() -> None:
+def test_round_trip_of_fractions_from_typical_values() -> None:
     counts = count_properties(load_kernel(data_dependent_choice()), typical={"some": 1 / 3})
     assert any(isinstance(tally.number, Fraction) for tally in counts.tallies)
-    assert_same(counts, again(counts))
+    assert_same(counts, read_back(counts))
 
 
-def test_numbers_of_any_length_are_read_back_as_they_were() -> None:
+def test_round_trip_of_numbers_beyond_64_bits() -> None:
     counts = count_properties(load_kernel(doubled()))
     tallies = tuple(replace(tally, number=2**100 + place) for place, tally in enumerate(counts.tallies))
     counts = replace(counts, tallies=tallies)
-    assert_same(counts, again(counts))
+    assert_same(counts, read_back(counts))
 
 
-def test_what_was_left_out_and_assumed_is_read_back_as_it_was() -> None:
+def test_round_trip_of_what_was_left_out_and_assumed() -> None:
     left_out = count_properties(load_kernel(sparse_rows()), on_unknown="report")
     assert left_out.left_out
-    assert_same(left_out, again(left_out))
-    assert again(left_out).share_left_out({"n": 100}) == left_out.share_left_out({"n": 100}) > 0
+    assert_same(left_out, read_back(left_out))
+    assert read_back(left_out).share_left_out({"n": 100}) == left_out.share_left_out({"n": 100}) > 0
     assumed = count_properties(load_kernel(sparse_rows()), typical={"j": 27})
     assert assumed.assumed
-    assert_same(assumed, again(assumed))
+    assert_same(assumed, read_back(assumed))
 
 
-def test_what_is_evaluated_is_the_same() -> None:
+def test_evaluation_is_equal_after_a_round_trip() -> None:
     counts = count_properties(load_kernel(outer_product()))
-    restored = again(counts)
+    restored = read_back(counts)
     sizes = {"n": 33, "m": 48}
     assert restored.properties().evaluate(**sizes) == counts.properties().evaluate(**sizes)
     assert restored.shares(sizes) == counts.shares(sizes)
     assert str(restored.table(n=np.array([1, 2]), m=16)) == str(counts.table(n=np.array([1, 2]), m=16))
 
 
-def test_only_transcripts_of_this_schema_are_read() -> None:
+def test_invalid_transcripts_are_rejected() -> None:
     transcript = counts_as_json(count_properties(load_kernel(doubled())))
     document = msgspec.json.decode(transcript)
     others = [
@@ -116,13 +116,13 @@ def test_only_transcripts_of_this_schema_are_read() -> None:
         document | {"operations": [{"kind": "guess", "dtype": "f32"}]},
         [],
     ]
-    for torn in (b"", transcript[:-1], b"\x80", *map(msgspec.json.encode, others)):
+    for invalid in (b"", transcript[:-1], b"\x80", *map(msgspec.json.encode, others)):
         with pytest.raises(TranscriptError, match="not a transcript of kernel counts"):
-            read_counts(torn)
+            read_counts(invalid)
 
 
-def test_kernels_are_not_written_down_themselves() -> None:
-    """A transcript grows with what there is to count, not with what Loopy knows."""
+def test_transcript_does_not_contain_the_kernel() -> None:
+    """The size of a transcript depends on the number of counts, not on Loopy's kernel object."""
     knl = lp.assume(doubled(), "n >= 2")
     assert b"LoopKernel" not in counts_as_json(count_properties(load_kernel(knl)))
     assert len(counts_as_json(count_properties(load_kernel(knl)))) < 2000

@@ -1,4 +1,4 @@
-"""What the source does not tell is asked for by name, and counted as stated."""
+"""Test counts with typical values for quantities that the source does not determine."""
 
 from fractions import Fraction
 from typing import Any
@@ -29,7 +29,7 @@ CONDITION = "m[i_inner + i_outer*16] > 0"
 
 
 def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:
-    """Return what *unit* does beside being launched."""
+    """Return the counts of *unit* without launches and work-groups."""
     counts = count_properties(load_kernel(unit), **options).properties().evaluate(n=n)
     return {name: int(number) for name, number in counts.items() if name not in ("launches", "work-groups")}
 
@@ -38,8 +38,8 @@ def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str,
 
 
 @pytest.mark.parametrize("keyword", [CONDITION, "some"])
-def test_the_body_of_a_condition_on_data_runs_as_often_as_stated(keyword: str) -> None:
-    # m is loaded 100 times whatever it holds; of 100 bodies, each with a load, a multiplication and a store, 25 run.
+def test_conditional_body_executes_with_the_given_probability(keyword: str) -> None:
+    # m is always loaded 100 times; 25 of 100 bodies execute, each with a load, a multiplication and a store.
     assert counted(data_dependent_predicate(), typical={keyword: 0.25}) == {
         "f32 mul": 25,
         "global load 32-bit stride 1": 100 + 25,
@@ -48,8 +48,8 @@ def test_the_body_of_a_condition_on_data_runs_as_often_as_stated(keyword: str) -
     }
 
 
-def test_a_condition_on_a_function_of_two_types_is_asked_for_as_it_is_written() -> None:
-    # Loopy calls isnan of one of the types isnan_0 or isnan_1.
+def test_overloaded_function_in_a_condition_keeps_its_name() -> None:
+    # Loopy renames isnan of one of the types to isnan_0 or isnan_1.
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "c[i] = (2*a[i] if isnan(a[i]) else 0) + (3*b[i] if isnan(b[i]) else 0)",
@@ -60,15 +60,15 @@ def test_a_condition_on_a_function_of_two_types_is_asked_for_as_it_is_written() 
     assert counts["f64 mul"] == 25 + 50
 
 
-def test_the_other_side_of_a_choice_runs_the_rest_of_the_time() -> None:
-    # out = if(a > 0, 2 a, a/3): the condition loads a, and so does either side.
+def test_else_branch_executes_with_the_remaining_probability() -> None:
+    # out = if(a > 0, 2 a, a/3): the condition loads a, and so does each branch.
     counts = counted(data_dependent_choice(), typical={"some": 0.25})
     assert (counts["f32 mul"], counts["f32 div"]) == (25, 75)
     assert counts["global load 32-bit stride 1"] == 200
 
 
-def test_the_affine_part_of_a_condition_stays_exact() -> None:
-    # Both hold for 7/4 of 7 points; m is loaded only where i < 7, first for the body, then for the else branch.
+def test_affine_part_of_a_condition_stays_exact() -> None:
+    # Both parts hold for 3/4 of 7 points; m is loaded only if i < 7, first for the body, then for the else branch.
     unit = kernel(
         "{[i]: 0<=i<n}",
         "if i < 7 and m[i] > 0\nout[i] = 2*a[i] {id=some}\nelse\nout[i] = 1\nend",
@@ -82,8 +82,8 @@ def test_the_affine_part_of_a_condition_stays_exact() -> None:
     assert counts["global store 32-bit stride 1"] == 100
 
 
-def test_a_disjunction_holds_where_one_side_does() -> None:
-    # i < 10 holds for 10 points; of the other 90, a fifth: 18.
+def test_disjunction_of_affine_and_data_conditions() -> None:
+    # i < 10 holds for 10 points; m[i] > 0 holds for a fifth of the other 90: 18.
     unit = kernel(
         "{[i]: 0<=i<n}",
         "if i < 10 or m[i] > 0\nout[i] = 2*a[i] {id=some}\nend",
@@ -93,18 +93,18 @@ def test_a_disjunction_holds_where_one_side_does() -> None:
     )
     counts = counted(lanes(unit), typical={CONDITION: 0.2})
     assert counts["f32 mul"] == 10 + 18
-    assert counts["global load 32-bit stride 1"] == 90 + 28  # m where i < 10 has not decided; a
+    assert counts["global load 32-bit stride 1"] == 90 + 28  # m unless i < 10; a
 
 
-def test_a_condition_that_instructions_share_is_evaluated_once() -> None:
-    # Loopy writes one if around both.
+def test_condition_shared_by_instructions_is_evaluated_once() -> None:
+    # Loopy generates one if around both.
     code = "if m[i] > 0\nout[i] = 2*a[i] {id=some}\nout2[i] = 3*a[i] {id=other}\nend"
     unit = kernel("{[i]: 0<=i<n}", code, array("out,out2", "n"), sizes("n"), a=np.float32, m=np.int32)
     counts = counted(lanes(unit), typical={CONDITION: 0.5})
     assert counts["global load 32-bit stride 1"] == 100 + 50 + 50
 
 
-def test_a_condition_that_a_loop_does_not_change_is_evaluated_before_it() -> None:
+def test_loop_invariant_condition_is_evaluated_before_the_loop() -> None:
     unit = kernel(
         "{[i,j]: 0<=i<n and 0<=j<8}",
         "if m[i] > 0\nout[i,j] = 2*a[i] {id=some}\nend",
@@ -124,8 +124,8 @@ def test_a_condition_that_a_loop_does_not_change_is_evaluated_before_it() -> Non
 # {{{ loops
 
 
-def test_only_the_inner_body_depends_on_how_long_a_sparse_row_is() -> None:
-    # 100 rows load two row pointers and store once; each of 27 entries loads a value, multiplies nothing, adds once.
+def test_only_the_inner_loop_body_depends_on_the_row_length() -> None:
+    # Each of 100 rows loads two row pointers and stores once; each of its 27 entries loads a value and adds it.
     assert counted(sparse_rows(), typical={"j": 27}) == {
         "f32 add": 2700,
         "global load 32-bit stride 1": 200,
@@ -136,12 +136,12 @@ def test_only_the_inner_body_depends_on_how_long_a_sparse_row_is() -> None:
 
 
 @pytest.mark.parametrize(("typical", "adds"), [({"j": 2.5}, 250), ({"j": 0}, None), ({"s": 5, "e": 9}, 400)])
-def test_a_loop_may_pass_a_fraction_of_times_or_be_bounded_by_values(typical: Any, adds: int | None) -> None:
+def test_fractional_iteration_counts_and_typical_bounds(typical: Any, adds: int | None) -> None:
     assert counted(sparse_rows(), typical=typical).get("f32 add") == adds
 
 
 def row_lengths(split: bool) -> lp.TranslationUnit:
-    """How long each row is, is loaded."""
+    """The length of each row is loaded from memory."""
     unit = kernel(
         ["{[i]: 0<=i<n}", "[row_length] -> {[j]: 0<=j<row_length}"],
         "<> row_length = length[i]\nout[i] = sum(j, a[j,i])",
@@ -154,20 +154,20 @@ def row_lengths(split: bool) -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_a_loop_up_to_a_variable_is_counted_at_its_typical_value(split: bool) -> None:
+def test_variable_loop_bound_takes_its_typical_value(split: bool) -> None:
     counts = counted(row_lengths(split), typical={"row_length": 27})
     assert counts["f32 add"] == 2700
     assert counts["global load 32-bit stride 1"] == 100 + 2700
 
 
-def test_of_a_loop_up_to_a_variable_the_number_of_passes_can_be_stated() -> None:
+def test_iteration_count_of_a_variable_loop_can_be_given() -> None:
     assert counted(row_lengths(split=False), typical={"j": 2.5})["f32 add"] == 250
 
 
-def test_a_split_loop_asks_for_the_values_that_bound_it() -> None:
-    with pytest.raises(UncountableError, match="give a typical value of row_length") as refusal:
+def test_split_loop_requires_typical_values_of_its_bounds() -> None:
+    with pytest.raises(UncountableError, match="give a typical value of row_length") as error:
         count_properties(load_kernel(row_lengths(split=True)))
-    assert refusal.value.keyword == "row_length"
+    assert error.value.keyword == "row_length"
 
 
 # }}}
@@ -176,54 +176,54 @@ def test_a_split_loop_asks_for_the_values_that_bound_it() -> None:
 # {{{ foreign code
 
 
-def test_foreign_code_does_what_is_stated() -> None:
-    does = {"f32 add": 3, "global store 32-bit stride 1": 1, "local load 64-bit": Fraction(1, 2)}
-    counts = counted(lanes(foreign_code()), typical={"text": does})
+def test_foreign_code_has_the_given_counts() -> None:
+    given = {"f32 add": 3, "global store 32-bit stride 1": 1, "local load 64-bit": Fraction(1, 2)}
+    counts = counted(lanes(foreign_code()), typical={"text": given})
     assert counts == {"f32 add": 300, "global store 32-bit stride 1": 100, "local load 64-bit": 50}
 
 
 @pytest.mark.parametrize("text", ["", " \n", ";", "// nothing", "/* i++; */ ;"])
-def test_foreign_code_without_a_statement_does_nothing(text: str) -> None:
+def test_foreign_code_without_statements_has_no_counts(text: str) -> None:
     empty = lp.CInstruction((), text, read_variables=frozenset({"a"}), within_inames_is_final=True)
     arrays = [array("a,out", "n"), sizes("n")]
     unit = lp.make_kernel("{[i]: 0<=i<n}", ["out[i] = 2*a[i]", empty], arrays, lang_version=(2018, 2))
     alone = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", arrays, lang_version=(2018, 2))
     assert counted(unit) == counted(alone)
-    asked: dict[str, Any] = {"n": 1000, "device": "nvidia-v100", "model": "roofline"}
-    assert lpp.estimate(unit, **asked).seconds == lpp.estimate(alone, **asked).seconds
+    arguments: dict[str, Any] = {"n": 1000, "device": "nvidia-v100", "model": "roofline"}
+    assert lpp.estimate(unit, **arguments).seconds == lpp.estimate(alone, **arguments).seconds
 
 
-def test_a_function_of_arrays_does_what_is_stated_of_its_call() -> None:
-    with pytest.raises(UncountableError, match="no count for a call of matvec") as refusal:
+def test_function_of_arrays_has_the_given_counts() -> None:
+    with pytest.raises(UncountableError, match="no count for a call of matvec") as error:
         counted(call_with_arrays())
-    assert refusal.value.keyword == "matvec"
-    does = {"f32 add": 100, "f32 mul": 100, "global load 32-bit stride 0": 110}
-    counts = counted(call_with_arrays(), typical={"matvec": does})
-    assert counts == {name: 100 * number for name, number in does.items()}
+    assert error.value.keyword == "matvec"
+    given = {"f32 add": 100, "f32 mul": 100, "global load 32-bit stride 0": 110}
+    counts = counted(call_with_arrays(), typical={"matvec": given})
+    assert counts == {name: 100 * number for name, number in given.items()}
 
 
 @pytest.mark.parametrize("build", [foreign_code, call_with_arrays])
-def test_stated_operations_are_timed_though_nothing_uses_them(build: Any) -> None:
+def test_given_operations_are_timed_although_unused(build: Any) -> None:
     name = "text" if build is foreign_code else "matvec"
     times = [
         lpp.estimate(build(), n=2**20, device="nvidia-v100", model="roofline", typical={name: {"f64 mul": number}})
         for number in (1000, 2000)
     ]
-    assert times[1].seconds == pytest.approx(2 * times[0].seconds, rel=1e-3)  # but for what starts groups
+    assert times[1].seconds == pytest.approx(2 * times[0].seconds, rel=1e-3)  # except for the time to start groups
 
 
-def test_stated_accesses_have_no_addresses_for_a_graph() -> None:
+def test_estimate_rejects_given_accesses_without_addresses() -> None:
     stated = {"text": {"global load 32-bit stride 1": 1}}
     with pytest.raises(UncountableError, match="give only its operations"):
         lpp.estimate(foreign_code(), n=100, device="nvidia-v100", model="roofline", typical=stated)
 
 
-def test_a_function_of_several_results_does_what_is_stated() -> None:
+def test_function_with_several_results_has_the_given_counts() -> None:
     counts = counted(random_numbers(), typical={"philox4x32_f32": {"f32 mul": 4}})
     assert counts["f32 mul"] == 400
 
 
-def test_whatever_else_has_no_count_does_what_is_stated() -> None:
+def test_other_uncountable_constructs_have_the_given_counts() -> None:
     load = {"global load 32-bit stride 1/2": 1}
     members = counted(structure(), n=99, typical={"p[i].x": load, "p[i].y": load})
     assert members["global load 32-bit stride 1/2"] == 99 + 33
@@ -255,7 +255,7 @@ def test_large_values_are_exact(passes: Any, keyword: str) -> None:
         (foreign_code, lambda number: {"text": {"f32 add": Fraction(number, 3)}}),
     ],
 )
-def test_values_beyond_the_largest_float_are_refused(build: Any, stated: Any, digits: int) -> None:
+def test_values_beyond_the_largest_float_are_rejected(build: Any, stated: Any, digits: int) -> None:
     with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
         lpp.count(build(), typical=stated(10**digits))
     with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
@@ -274,12 +274,12 @@ def test_values_beyond_the_largest_float_are_refused(build: Any, stated: Any, di
         (sparse_rows, {"k": 3, "zz": 3}, "; not used so far: 'k', 'zz'$"),
     ],
 )
-def test_a_keyword_that_is_misspelt_alone_is_named_by_the_refusal(build: Any, typical: Any, message: str) -> None:
+def test_error_names_a_misspelled_keyword(build: Any, typical: Any, message: str) -> None:
     with pytest.raises(UncountableError, match=message):
         count_properties(load_kernel(build()), typical=typical)
 
 
-def test_a_misspelt_array_is_named_with_the_array_that_a_stride_may_be_stated_of() -> None:
+def test_error_names_a_misspelled_array_and_suggests_another() -> None:
     with pytest.raises(ParameterError, match=r"that it uses: 'a'; did you mean 'a' instead of 'aa'\?"):
         count_properties(load_kernel(gathered()), typical={"aa": "1"})
 
@@ -294,7 +294,7 @@ def test_a_misspelt_array_is_named_with_the_array_that_a_stride_may_be_stated_of
         ({"some": True}, r"must be a finite number, got True \(bool\)"),
     ],
 )
-def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: str) -> None:
+def test_invalid_typical_value_is_rejected(typical: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         count_properties(load_kernel(data_dependent_predicate()), typical=typical)
 
@@ -312,7 +312,7 @@ def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: s
         (foreign_code, {"text": {"f32 adds": 3}}, "unknown property 'f32 adds'; use e.g. 'f32 add'"),
     ],
 )
-def test_a_typical_value_of_the_wrong_kind_is_refused(build: Any, typical: Any, message: str) -> None:
+def test_typical_value_of_the_wrong_kind_is_rejected(build: Any, typical: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         count_properties(load_kernel(build()), typical=typical)
 
@@ -334,12 +334,12 @@ def test_a_typical_value_of_the_wrong_kind_is_refused(build: Any, typical: Any, 
         ({"typical": {"j": 3, 4: 5}}, "typical must map keywords to values, got the keyword 4"),
     ],
 )
-def test_an_option_of_the_wrong_type_is_refused(options: Any, message: str) -> None:
+def test_option_of_the_wrong_type_is_rejected(options: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         lpp.count(sparse_rows(), **options)
 
 
-def test_a_sub_group_size_may_be_an_integer_of_numpy() -> None:
+def test_sub_group_size_may_be_a_numpy_integer() -> None:
     unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", a=np.float32))
     counts = lpp.count(unit, sub_group_size=np.int64(8))  # pyright: ignore[reportArgumentType]
     assert type(counts.sub_group_size) is int
@@ -347,7 +347,7 @@ def test_a_sub_group_size_may_be_an_integer_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("options", [{"device": 5}, {"model": ["linear"]}, {"parameters": [("n", 3)]}])
-def test_an_option_of_an_estimate_of_the_wrong_type_is_refused(options: Any) -> None:
+def test_estimate_option_of_the_wrong_type_is_rejected(options: Any) -> None:
     with pytest.raises(ParameterError, match=r"must be a (name|mapping)"):
         lpp.estimate(sparse_rows(), n=3, **options)
 
@@ -356,29 +356,30 @@ def test_an_option_of_an_estimate_of_the_wrong_type_is_refused(options: Any) -> 
 
 
 def reported() -> KernelCounts:
-    """Count the sparse rows without what their inner loop does."""
+    """Count the sparse rows without the body of their inner loop."""
     return count_properties(load_kernel(sparse_rows()), on_unknown="report")
 
 
-def test_what_cannot_be_counted_is_listed_and_the_rest_counted() -> None:
+def test_uncountable_instructions_are_listed_and_others_counted() -> None:
     counts = reported()
     assert [(left_out.source, left_out.keyword) for left_out in counts.left_out] == [("row_j_update", "j")]
     assert counts.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
     assert "f32 add" not in counts.properties()
-    # begin, end, the sum's initialisation and the store run once a row; the loop, of unknown length, is taken once.
+    # begin, end, the initialization of the sum and the store execute once per row. The loop has an unknown trip count;
+    # its body counts as one execution.
     assert counts.share_left_out({"n": 100}) == pytest.approx(1 / 5)
 
 
-def test_nothing_left_out_is_no_share() -> None:
+def test_share_left_out_is_zero_if_all_is_counted() -> None:
     assert count_properties(load_kernel(sparse_rows()), typical={"j": 27}).share_left_out({"n": 100}) == 0
 
 
-def test_an_unknown_way_to_treat_the_unknown_is_refused() -> None:
+def test_invalid_on_unknown_is_rejected() -> None:
     with pytest.raises(ParameterError, match="on_unknown must be 'refuse' or 'report', got 'ignore'"):
         count_properties(load_kernel(sparse_rows()), on_unknown="ignore")  # pyright: ignore[reportArgumentType]
 
 
-def test_an_estimate_says_what_it_assumed_and_left_out() -> None:
+def test_estimate_notes_list_what_was_assumed_and_left_out() -> None:
     assumed = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", typical={"j": 27})
     assert any(note.startswith("assumed: addresses depend on data (a[") for note in assumed.notes)
     left_out = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", on_unknown="report")
@@ -390,7 +391,7 @@ def test_an_estimate_says_what_it_assumed_and_left_out() -> None:
     assert "row_j_update" not in assumed.left_out
 
 
-def test_typical_values_are_part_of_what_is_remembered() -> None:
+def test_typical_values_are_part_of_the_cache_key() -> None:
     unit = sparse_rows()
     adds = [lpp.count(unit, typical={"j": passes}).properties()["f32 add"](n=100) for passes in (3, 4, 3)]
     assert adds == [300, 400, 300]

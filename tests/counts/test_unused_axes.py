@@ -1,4 +1,4 @@
-"""What instructions that leave hardware axes out are executed, against the kernels that Loopy makes to run them."""
+"""Test counts of instructions with unused hardware axes against kernels in which Loopy adds these axes."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -20,11 +20,11 @@ from tests.random_kernels import RandomKernel, random_kernels
 
 Sizes = Sequence[Mapping[str, int]]
 _ = (small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors)
-"""which enter their kernels"""
+"""importing these modules fills SMALL_KERNELS"""
 
 
 def outer_sum() -> lp.TranslationUnit:
-    """Return rows and columns added up in groups of 4 × 4, with an instruction over rows alone."""
+    """Return an outer sum in groups of 4 × 4; one instruction is only in the loop over rows."""
     unit = lp.make_kernel(
         "{ [i, j]: 0 <= i < n and 0 <= j < m }",
         """
@@ -42,10 +42,10 @@ def outer_sum() -> lp.TranslationUnit:
     return lp.split_iname(unit, "j", 4, outer_tag="g.1", inner_tag="l.1")
 
 
-def on_every_lane(unit: lp.TranslationUnit) -> Kernel | None:
-    """Return the kernel after Loopy's own transformation; None where Loopy refuses, or it changes nothing."""
+def with_unused_axes(unit: lp.TranslationUnit) -> Kernel | None:
+    """Return the kernel after Loopy's own transformation, or None if that fails or changes nothing."""
     try:
-        preprocessed = lp.preprocess_program(unit)  # which adds loops along axes
+        preprocessed = lp.preprocess_program(unit)  # adds loops along axes
         transformed = lp.add_inames_for_unused_hw_axes(preprocessed)
     except LoopyError:
         return None
@@ -53,26 +53,26 @@ def on_every_lane(unit: lp.TranslationUnit) -> Kernel | None:
 
 
 def counted(kernel: Kernel, counting: Counting, sizes: Sizes, size: int | None = None) -> list[dict[str, int]]:
-    """Return what is counted at each of *sizes*, in sub-groups of *size*."""
+    """Return the nonzero counts at each of *sizes*, with sub-groups of *size*."""
     properties = count_properties(kernel, counting, sub_group_size=size).properties()
     return [{name: int(count) for name, count in properties.evaluate(**each).items() if count} for each in sizes]
 
 
 @pytest.mark.parametrize(("n", "m", "times"), [(3, 3, 9), (4, 4, 16), (5, 3, 15), (8, 6, 48), (40, 41, 1640)])
-def test_the_loop_of_an_axis_left_out_bounds_who_runs_what(n: int, m: int, times: int) -> None:
-    # Every work-item that has a j runs the product over i: n·m; `paper` counts it once for each i.
+def test_loop_bounds_along_an_unused_axis_limit_executions(n: int, m: int, times: int) -> None:
+    # Each work-item with a valid j executes the product over i: n·m; `paper` counts it once for each i.
     kernel = load_kernel(outer_sum())
     assert [counts["f32 mul"] for counts in counted(kernel, "executed", [{"n": n, "m": m}])] == [times]
     assert [counts["f32 mul"] for counts in counted(kernel, "paper", [{"n": n, "m": m}])] == [n]
 
 
-def test_executed_counts_are_those_of_the_transformed_kernels() -> None:
+def test_executed_counts_equal_those_of_transformed_kernels() -> None:
     compared = [case for case in SMALL_KERNELS if _is_compared(case)]
     assert len(compared) >= 4, "kernels that leave an axis out which one loop has"
 
 
 def _is_compared(case: SmallKernel) -> bool:
-    transformed = on_every_lane(case.build())
+    transformed = with_unused_axes(case.build())
     if transformed is not None:
         _compare(load_kernel(case.build()), transformed, case.sizes)
     return transformed is not None
@@ -87,12 +87,12 @@ def _is_compared(case: SmallKernel) -> bool:
     phases=[Phase.generate],
 )
 @given(random_kernels())
-def test_so_they_are_of_random_kernels(description: RandomKernel) -> None:
+def test_executed_counts_equal_those_of_transformed_random_kernels(description: RandomKernel) -> None:
     note(repr(description))
     assume(description.share is None)
     try:
         unit = description.build()
-        kernel, transformed = load_kernel(unit), on_every_lane(unit)
+        kernel, transformed = load_kernel(unit), with_unused_axes(unit)
     except (KernelError, LoopyError, isl.Error, ValueError, NotImplementedError, RuntimeError):
         reject()
     assume(transformed is not None and len(kernel.launches) == 1)

@@ -1,4 +1,4 @@
-"""Kernels that Loopy 2025.2's own statistics count wrongly or refuse, with what they really do; n is 100."""
+"""Test kernels that Loopy 2025.2's statistics count wrongly or reject against hand-derived counts; n is 100."""
 
 from typing import Any
 
@@ -14,22 +14,22 @@ from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 
 def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:
-    """Return what *unit* does beside being launched, minima left out."""
+    """Return the counts of *unit* without launches, work-groups and minima."""
     loaded = load_kernel(unit)
     counts = count_properties(loaded, **options).properties().evaluate(**dict.fromkeys(loaded.parameters, n))
-    aside = ("launches", "work-groups")
-    return {name: int(number) for name, number in counts.items() if name not in aside and "min(" not in name}
+    excluded = ("launches", "work-groups")
+    return {name: int(number) for name, number in counts.items() if name not in excluded and "min(" not in name}
 
 
 def over_n(code: str, *arguments: object, **dtypes: type) -> lp.TranslationUnit:
-    """Return a kernel that runs *code* for each i below n, in groups of 16."""
+    """Return a kernel that executes *code* for each i below n, in groups of 16."""
     return lanes(kernel("{[i]: 0<=i<n}", code, *arguments, sizes("n"), **dtypes))
 
 
 # {{{ conditions
 
 
-def test_an_affine_predicate_is_part_of_the_domain() -> None:
+def test_affine_predicate_restricts_the_domain() -> None:
     assert counted(over_n("if i < 5\nout[i] = 2*a[i]\nend", array("a,out", "n"))) == {
         "f32 mul": 5,
         "global load 32-bit stride 1": 5,
@@ -37,7 +37,7 @@ def test_an_affine_predicate_is_part_of_the_domain() -> None:
     }
 
 
-def test_each_side_of_an_affine_choice_runs_where_it_is_chosen() -> None:
+def test_affine_condition_selects_the_executed_branch() -> None:
     counts = count_properties(load_kernel(over_n("out[i] = if(i < 5, 2*a[i], b[i])", array("a,b,out", "n"))))
     by_array = {(tally.item, tally.executions(n=100)) for tally in counts.tallies}
     assert counts.properties().evaluate(n=100)["f32 mul"] == 5
@@ -45,7 +45,7 @@ def test_each_side_of_an_affine_choice_runs_where_it_is_chosen() -> None:
     assert loads == [5, 95]
 
 
-def test_nested_conditions_hold_together() -> None:
+def test_nested_conditions_are_combined() -> None:
     # 3 <= i < 50 and i mod 2 = 0: 4, 6, ..., 48.
     code = "if i < 50\nif i >= 3\nout[i] = if(i % 2 == 0, 2*a[i], 0)\nend\nend"
     assert counted(over_n(code, array("a,out", "n")))["f32 mul"] == 23
@@ -57,13 +57,13 @@ def test_nested_conditions_hold_together() -> None:
 # {{{ expressions
 
 
-def test_an_array_without_axes_is_loaded_by_every_lane() -> None:
+def test_zero_dimensional_array_is_loaded_by_every_lane() -> None:
     counts = counted(over_n("out[i] = a + b[i]", lp.GlobalArg("a", np.float32, shape=()), array("b,out", "n")))
     assert counts["global load 32-bit stride 0"] == 100
 
 
 @pytest.mark.parametrize("extremum", [prim.Min, prim.Max])
-def test_extrema_are_free(extremum: Any) -> None:
+def test_min_and_max_are_free(extremum: Any) -> None:
     here = prim.Variable("i")
     largest = extremum((prim.Variable("a")[here], prim.Variable("b")[here]))
     assignment = lp.Assignment(prim.Variable("out")[here], largest, within_inames=frozenset(["i"]))
@@ -72,12 +72,12 @@ def test_extrema_are_free(extremum: Any) -> None:
     assert counted(lanes(unit)) == {"global load 32-bit stride 1": 200, "global store 32-bit stride 1": 100}
 
 
-def test_a_subscript_in_storage_counts_elements() -> None:
+def test_linear_subscripts_count_elements() -> None:
     counts = counted(over_n("out[i] = a[[2*i]]\nout[[i]] = 1", array("a", "2,n"), array("out", "n")))
     assert counts == {"global load 32-bit stride 1/2": 100, "global store 32-bit stride 1": 200}
 
 
-def test_a_maximum_with_its_place_compares_once_a_step() -> None:
+def test_argmax_counts_only_its_accesses() -> None:
     unit = kernel(
         "{[i,j]: 0<=i<n and 0<=j<n}",
         "out[i], place[i] = argmax(j, a[j,i], j)",
@@ -89,7 +89,7 @@ def test_a_maximum_with_its_place_compares_once_a_step() -> None:
     assert counted(lanes(unit)) == {"global load 32-bit stride 1": 10_000, "global store 32-bit stride 1": 200}
 
 
-def test_a_segmented_sum_adds_once_a_step() -> None:
+def test_segmented_sum_adds_once_per_iteration() -> None:
     unit = kernel(
         "{[i,j]: 0<=i<n and 0<=j<n}",
         "out[i], flag[i] = reduce(segmented(sum), j, (a[j,i], start[j,i]))",
@@ -109,7 +109,7 @@ def test_a_segmented_sum_adds_once_a_step() -> None:
 
 
 def calling(*calls: str, inlined: bool = False) -> lp.TranslationUnit:
-    """Return a kernel whose rows, of 16 elements, go through a kernel that goes through another."""
+    """Return a kernel that calls a kernel for each row of 16 elements; that one calls another kernel."""
     inner = lp.make_function("{[k]: 0<=k<16}", "z[k] = 3*w[k]", name="triple", lang_version=(2018, 2))
     outer = lp.make_function(
         "{[i,i2]: 0<=i,i2<16}", "[i]: y[i] = triple([i2]: x[i2])", name="through", lang_version=(2018, 2)
@@ -130,7 +130,7 @@ TWICE = ("[j]: b[r,j] = through([j2]: a[r,j2]) {id=first}", "[j]: out[r,j] = thr
 @pytest.mark.parametrize(("calls", "times"), [(ONCE, 1), (TWICE, 2)])
 @pytest.mark.parametrize("inlined", [False, True])
 @pytest.mark.parametrize("prepare", [lambda unit: unit, lp.preprocess_program])
-def test_called_kernels_run_once_a_call(calls: tuple[str, ...], times: int, inlined: bool, prepare: Any) -> None:
+def test_called_kernels_execute_once_per_call(calls: tuple[str, ...], times: int, inlined: bool, prepare: Any) -> None:
     counts = counted(prepare(calling(*calls, inlined=inlined)))
     assert counts == {
         "f32 mul": times * 1600,
@@ -145,7 +145,7 @@ def test_called_kernels_run_once_a_call(calls: tuple[str, ...], times: int, inli
 # {{{ types
 
 
-def test_a_complex_product_and_sum_are_eight_real_operations() -> None:
+def test_complex_product_and_sum_are_eight_real_operations() -> None:
     # (4 mul + 2 add) and 2 add
     counts = counted(over_n("out[i] = a[i]*b[i] + c[i]", a=np.complex128, b=np.complex128, c=np.complex128))
     assert counts == {
@@ -156,7 +156,7 @@ def test_a_complex_product_and_sum_are_eight_real_operations() -> None:
     }
 
 
-def test_accesses_are_as_large_as_their_type(subtests: pytest.Subtests) -> None:
+def test_access_size_is_the_size_of_the_type(subtests: pytest.Subtests) -> None:
     for dtype, bits in [
         *((np.dtype(f"{kind}{size}"), 8 * size) for kind in "iu" for size in (1, 2, 4, 8)),
         *((np.dtype(name), bits) for name, bits in (("f2", 16), ("f4", 32), ("f8", 64), ("c8", 64), ("c16", 128))),
@@ -167,20 +167,20 @@ def test_accesses_are_as_large_as_their_type(subtests: pytest.Subtests) -> None:
             assert counts == {f"global load {bits}-bit stride 1": 100, f"global store {bits}-bit stride 1": 100}
 
 
-def test_an_operation_on_vectors_is_one_on_each_of_their_members() -> None:
+def test_vector_operation_counts_each_component() -> None:
     counts = counted(over_n("out[i] = a[i] + a[i]", array("a,out", "n", vec.types[np.dtype(np.float32), 4])))
     assert counts["f32 add"] == 400
 
 
 def in_vectors(*others: str) -> lp.TranslationUnit:
-    """Return a kernel over n rows of 4, its arrays a and out laid out in vectors; *others* are not."""
+    """Return a kernel over n rows of 4; a and out have a vector layout, *others* do not."""
     code = " + ".join(["out[i,j] = 2*a[i,j]", *(f"{name}[i,j]" for name in others)])
     arguments = [array(name, "n,4") for name in ("a", "out", *others)]
     unit = lanes(kernel("{[i,j]: 0<=i<n and 0<=j<4}", code, *arguments, sizes("n")))
     return lp.tag_inames(lp.tag_array_axes(unit, "a,out", "C,vec"), {"j": "vec"})
 
 
-def test_a_loop_in_vectors_accesses_whole_vectors() -> None:
+def test_vectorized_loop_accesses_whole_vectors() -> None:
     assert counted(in_vectors()) == {
         "f32 mul": 400,
         "global load 128-bit stride 1": 100,
@@ -188,7 +188,7 @@ def test_a_loop_in_vectors_accesses_whole_vectors() -> None:
     }
 
 
-def test_a_loop_that_loopy_cannot_run_in_vectors_accesses_their_members() -> None:
+def test_loop_that_loopy_cannot_vectorize_accesses_components() -> None:
     assert counted(in_vectors("b")) == {
         "f32 mul": 400,
         "f32 add": 400,
@@ -197,7 +197,7 @@ def test_a_loop_that_loopy_cannot_run_in_vectors_accesses_their_members() -> Non
     }
 
 
-def test_an_axis_of_separate_arrays_is_no_stride() -> None:
+def test_axis_of_separate_arrays_adds_no_stride() -> None:
     unit = lanes(kernel("{[i,j]: 0<=i<n and 0<=j<3}", "out[i,j] = 2*a[i,j]", array("a,out", "n,3"), sizes("n")))
     unit = lp.tag_inames(lp.tag_array_axes(unit, "a,out", "C,sep"), {"j": "unr"})
     assert counted(unit) == {
@@ -207,12 +207,12 @@ def test_an_axis_of_separate_arrays_is_no_stride() -> None:
     }
 
 
-def test_constant_memory_is_global() -> None:
+def test_constant_memory_counts_as_global_memory() -> None:
     counts = counted(over_n("out[i] = c[0] + c[i]", lp.ConstantArg("c", np.float32, shape="n"), array("out", "n")))
     assert (counts["global load 32-bit stride 0"], counts["global load 32-bit stride 1"]) == (100, 100)
 
 
-def test_an_atomic_update_loads_and_stores() -> None:
+def test_atomic_update_loads_and_stores() -> None:
     unit = kernel("{[i]: 0<=i<n}", "out[0] = out[0] + a[i] {atomic}", array("out", "1", for_atomic=True), a=np.float32)
     counts = count_properties(load_kernel(lp.tag_inames(lanes(unit), {})))
     assert counts.properties().evaluate(n=100)["global store 32-bit stride 0"] == 100
@@ -225,8 +225,8 @@ def test_an_atomic_update_loads_and_stores() -> None:
 # {{{ lanes
 
 
-def test_lanes_that_share_or_wrap_are_as_dense_as_they_are() -> None:
-    # Four lanes share an element of a; lanes wrap around the 8 elements of b. Both fill what they reach over.
+def test_density_of_lanes_that_share_elements_or_wrap_around() -> None:
+    # Four lanes share an element of a; lanes wrap around the 8 elements of b. Both use all the memory that they span.
     unit = over_n("out[i] = a[i//4] + b[i%8]", array("a,out", "n"), array("b", "8"))
     assert counted(unit)["global load 32-bit stride 1"] == 200
     shared = count_properties(load_kernel(unit)).assumed
@@ -245,37 +245,37 @@ def test_lanes_that_share_or_wrap_are_as_dense_as_they_are() -> None:
         ("i*i", "1/>4"),
         ("2*(i%16)", "1/2"),
         ("i//16", "0"),
-        ("(i%2)*1000", "1"),  # the lanes of 16 touch two elements, far apart: less than one for each lane
+        ("(i%2)*1000", "1"),  # 16 lanes access two elements, far apart: less than one per lane
         ("7*(i%16) + 3", "1/>4"),
         ("15 - i%16", "1"),
         ("(i*5) % 16", "1"),  # a permutation
     ],
 )
-def test_lanes_that_are_not_affine_are_enumerated(index: str, stride: str) -> None:
+def test_non_affine_lanes_are_enumerated(index: str, stride: str) -> None:
     unit = over_n(f"out[i] = a[{index}]", lp.GlobalArg("a", np.float32, shape=None, strides=(1,)), array("out", "n"))
     assert counted(unit)[f"global load 32-bit stride {stride}"] == 100
 
 
-def test_lanes_of_a_loop_between_two_sizes_are_enumerated_where_there_are_any() -> None:
+def test_lanes_of_a_loop_between_two_sizes_are_enumerated() -> None:
     unit = kernel("{[i]: m<=i<n}", "out[i] = a[i//4]", array("a,out", "n"), sizes("m,n"), assumptions="m >= 0")
     counts = count_properties(load_kernel(lanes(unit))).properties()
     assert counts["global load 32-bit stride 1"](m=7, n=100) == 93
 
 
-def test_a_dot_product_is_its_products_and_their_sum() -> None:
-    # 100 dot products of four members: 4 multiplications and 3 additions each.
+def test_dot_product_counts_its_products_and_sums() -> None:
+    # 100 dot products of four components: 4 multiplications and 3 additions each.
     vectors = lp.GlobalArg("a,b", vec.types[np.dtype(np.float32), 4], shape="n")
     counts = counted(over_n("out[i] = dot(a[i], b[i])", vectors, array("out", "n")))
     assert (counts["f32 mul"], counts["f32 add"]) == (400, 300)
 
 
-def test_what_asks_a_real_number_works_in_its_type() -> None:
+def test_isnan_has_the_type_of_its_argument() -> None:
     a = lp.GlobalArg("a", np.float64, shape="n")
     counts = counted(over_n("out[i] = isnan(a[i])", a, lp.GlobalArg("out", np.int32, shape="n")))
     assert counts["f64 special"] == 100
 
 
-def test_negative_strides_are_strides() -> None:
+def test_negative_strides_are_classified() -> None:
     counts = counted(over_n("out[n-1-i] = a[2*n-2-2*i]", array("a", "2*n"), array("out", "n")))
     assert counts == {"global load 32-bit stride 1/2": 100, "global store 32-bit stride 1": 100}
 
@@ -297,8 +297,8 @@ def test_counts_beyond_64_bits_are_exact() -> None:
 # {{{ sub-groups
 
 
-def test_a_prefetch_wider_than_its_group_counts_the_sub_groups_that_are_active() -> None:
-    # 130 elements by 128 lanes: four sub-groups, then one of which two lanes are active; in 10 groups.
+def test_prefetch_wider_than_its_group_counts_active_sub_groups() -> None:
+    # 128 lanes load 130 elements: four sub-groups, then one with two active lanes; in 10 groups.
     code = "out[g,i] = sum(w, a[128*g + i + w])"
     unit = kernel("{[g,i,w]: 0<=g<10 and 0<=i<128 and 0<=w<3}", code, array("a", "1282"), array("out", "10,128"))
     unit = lp.add_prefetch(lp.tag_inames(unit, {"g": "g.0", "i": "l.0"}), "a", ["i", "w"], default_tag="l.auto")
@@ -308,7 +308,7 @@ def test_a_prefetch_wider_than_its_group_counts_the_sub_groups_that_are_active()
     assert counts["barriers"] == 40
 
 
-def test_a_tree_reduction_counts_the_sub_groups_that_are_active() -> None:
+def test_tree_reduction_counts_active_sub_groups() -> None:
     # A group of 128 adds in 4 sub-groups, then in 2, 1, 1, 1, 1, 1, 1; one sub-group stores.
     unit = kernel("{[g,i]: 0<=g<n and 0<=i<128}", "out[g] = sum(i, a[g,i])", array("a", "n,128"), array("out", "n"))
     counts = counted(lp.tag_inames(unit, {"g": "g.0", "i": "l.0"}), sub_group_size=32)
@@ -317,8 +317,8 @@ def test_a_tree_reduction_counts_the_sub_groups_that_are_active() -> None:
 
 
 @pytest.mark.parametrize(("counting", "times"), [("paper", 1), ("executed", 4)])
-def test_sub_groups_of_an_unused_axis_all_run_it(counting: Any, times: int) -> None:
-    # 128 work-items of each group; the first instruction does not use them.
+def test_all_sub_groups_along_an_unused_axis_execute(counting: Any, times: int) -> None:
+    # Each group has 128 work-items along an axis that the first instruction does not use.
     unit = kernel(
         "{[g,i]: 0<=g<n and 0<=i<128}",
         "<> x = 2*a[g] {id=once, inames=g}\nout[g,i] = x {dep=once}",
@@ -347,7 +347,7 @@ def test_work_items_are_numbered_along_the_first_axis_first() -> None:
 
 
 def test_each_launch_has_its_own_groups() -> None:
-    # Between two launches of groups of 256 and 64, what does not use their axes is run by 256 and by 64 work-items.
+    # Two launches have groups of 256 and 64 work-items, which all execute instructions without a local axis.
     code = """
         <> x = 2*s[0] {id=first, inames=g}
         a[g,i] = x {id=write, dep=first}

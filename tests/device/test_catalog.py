@@ -1,4 +1,4 @@
-"""Laws that hold for every description of the catalog."""
+"""Consistency checks of all device files in the catalog, and comparison with the papers that they cite."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def numbers(device: Device):
             yield ".".join(filter(None, (part.place, name))), quantity
 
 
-def test_the_devices_that_the_papers_and_the_data_are_about_are_described():
+def test_catalog_contains_the_devices_of_papers_and_data():
     papers = {
         # Lemeire, tables 4 to 6
         *("nvidia-tesla-c2050", "nvidia-gtx-650-ti", "nvidia-quadro-k620", "nvidia-gtx-1060"),
@@ -33,46 +33,46 @@ def test_the_devices_that_the_papers_and_the_data_are_about_are_described():
         # measured data
         *("nvidia-titan-v", "nvidia-v100", "nvidia-a100", "nvidia-a100-40", "nvidia-a40", "nvidia-h100", "nvidia-h200"),
         *("nvidia-rtx-3090", "nvidia-rtx-4090", "amd-mi210", "amd-mi300x", "amd-rx-6900-xt"),
-        # what frameworks are run on
+        # devices that frameworks run on
         *("nvidia-rtx-2080-ti", "nvidia-rtx-a4000", "nvidia-rtx-a6000", "nvidia-t4", "nvidia-l40", "nvidia-gh200"),
         *("amd-mi100", "amd-mi250x", "amd-mi300a"),
     }
     assert papers <= set(DEVICES)
 
 
-def test_each_number_stands_on_one_line_with_its_unit_and_source(subtests: pytest.Subtests):
-    """Read off the text, not by the reader: any digit that is a value has both beside it, each fact its source."""
+def test_each_number_has_unit_and_source_on_its_line(subtests: pytest.Subtests):
+    """The file text is matched directly: each value has a unit and a source, and each fact has a source."""
     for path in FILES:
         with subtests.test(path=str(path)):
-            said = r'(value = [\d._]+, unit = "[^"]+"|(pipeline|policy) = "[^"]+")'
+            entry = r'(value = [\d._]+, unit = "[^"]+"|(pipeline|policy) = "[^"]+")'
             for line in path.read_text(encoding="utf-8").splitlines():
                 if re.search(r"= *[\d{]", line) and line != "schema = 1":
-                    assert re.fullmatch(rf'\w+ = \{{ {said}, source = "[^"]+, [^"]+" \}}', line), line
+                    assert re.fullmatch(rf'\w+ = \{{ {entry}, source = "[^"]+, [^"]+" \}}', line), line
 
 
-def cited(device: Device) -> set[str]:
-    """Return the documents that what is said of *device* is from."""
+def cited_documents(device: Device) -> set[str]:
+    """Return the documents that the device file of *device* cites."""
     facts = [shared for _, shared in device.pipelines] + ([device.scheduling] if device.scheduling else [])
     sources = [quantity.source for _, quantity in numbers(device)] + [fact.source for fact in facts]
     return {source.partition(",")[0] for source in sources}
 
 
-def test_the_documents_that_numbers_are_from_are_listed(subtests: pytest.Subtests):
+def test_cited_documents_are_listed(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             listed = re.findall(
                 r"^\| ([^|]+?) \|", (ROOT / "docs" / "devices.md").read_text(encoding="utf-8"), re.MULTILINE
             )
-            assert cited(device) - set(listed) == set()
+            assert cited_documents(device) - set(listed) == set()
 
 
-def test_no_document_is_listed_that_nothing_is_from():
+def test_listed_documents_are_cited():
     text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8").partition("## The documents")[2]
     listed = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]
-    assert set(listed) - set().union(*map(cited, DEVICES.values())) == set()
+    assert set(listed) - set().union(*map(cited_documents, DEVICES.values())) == set()
 
 
-def test_the_page_about_descriptions_names_every_number_there_is():
+def test_devices_page_documents_every_parameter():
     text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
     named = {name.split(".")[-1] for name in re.findall(r"`([\w.*]+)`", text)}
     declared = {name for part in DescriptionTable.__subclasses__() for name in part.declared()}
@@ -80,7 +80,7 @@ def test_the_page_about_descriptions_names_every_number_there_is():
     assert declared - named == set()
 
 
-def test_the_example_of_the_page_about_descriptions_is_one(tmp_path: Path):
+def test_example_of_devices_page_is_valid(tmp_path: Path):
     text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
     (tmp_path / "my-gpu.toml").write_text(re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0])
     device = load_description(tmp_path / "my-gpu.toml")
@@ -91,13 +91,13 @@ def test_the_example_of_the_page_about_descriptions_is_one(tmp_path: Path):
 # {{{ names
 
 
-def test_a_file_is_named_by_vendor_and_model(subtests: pytest.Subtests):
+def test_slugs_start_with_the_vendor(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             assert device.slug.startswith(f"{device.vendor.lower()}-")
 
 
-def test_no_two_devices_share_a_name():
+def test_device_names_are_unique():
     names = [name for device in DEVICES.values() for name in names_without_brand(device)]
     assert len(names) == len(set(names))
 
@@ -105,10 +105,10 @@ def test_no_two_devices_share_a_name():
 # }}}
 
 
-# {{{ numbers fit together
+# {{{ consistency of parameters
 
 
-def test_what_every_model_needs_is_stated(subtests: pytest.Subtests):
+def test_parameters_needed_by_every_model_are_given(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             assert min(device.cores, device.clock, device.warp_size, device.schedulers) > 0
@@ -119,13 +119,13 @@ def test_what_every_model_needs_is_stated(subtests: pytest.Subtests):
             assert device.level("DRAM").bandwidth > 0
 
 
-def test_every_device_obeys_the_laws_of_devices(subtests: pytest.Subtests):
+def test_every_device_passes_check_device(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             check_device(device)
 
 
-def test_what_a_memory_delivers_is_more_than_half_of_its_published_peak(subtests: pytest.Subtests):
+def test_sustained_bandwidth_exceeds_half_of_the_peak(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             for level in device.memory:
@@ -137,7 +137,7 @@ def test_most_devices_have_a_published_peak():
     assert sum(bool(device.peak_f32 or device.peak_f64) for device in DEVICES.values()) >= 18
 
 
-def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(subtests: pytest.Subtests):
+def test_banks_deliver_a_word_every_cycle_or_every_other_cycle(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             for level in device.memory:
@@ -148,10 +148,10 @@ def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(subt
                     )
 
 
-def test_measured_local_loads_are_no_faster_than_the_banks_deliver(subtests: pytest.Subtests):
+def test_measured_local_loads_do_not_exceed_bank_bandwidth(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
-            # a warp's floats: 32 · 4 B on Fermi in 128 / 64 = 2 cycles, which is what Lemeire measured
+            # On Fermi, 32 floats of 4 B take 128 / 64 = 2 cycles, as Lemeire measured.
             if any(each.name == "load local b32" for each in device.instructions) and device.vendor == "NVIDIA":
                 least = device.warp_size * 4 / device.level("local").bandwidth_per_core
                 assert device.issue_latency("load local", "b32") >= least
@@ -175,7 +175,7 @@ barrier          2/40      0.75/24      4.5/125      2.25/70    1.5/17      7.5/
 load global b32  23/475    7.5/300      18/440       12/345     18/450      42/136
 load local b32   2/28      1/28         1/28         1/25       2/32        2/60
 """
-"""λ/Λ in cycles; cos.apx.f32 is the special function, ld.local.s32 accesses what is local memory here"""
+"""λ/Λ in cycles; cos.apx.f32 is the special function, ld.local.s32 accesses OpenCL's local memory"""
 OF_LEMEIRE = (
     *("nvidia-tesla-c2050", "nvidia-gtx-650-ti", "nvidia-quadro-k620"),
     *("nvidia-gtx-1060", "nvidia-rtx-2070", "amd-r9-380"),
@@ -207,16 +207,16 @@ def test_sim_table_3():
 
 
 def test_lemeire_table_6_follows_from_table_5():
-    """The throughput is cores · warp size · 4 B · clock / λ of loads (section 4.3), for cards at their stated clock.
+    """The throughput is cores · warp size · 4 B · clock / λ of loads (section 4.3), for cards at their nominal clock.
 
-    Fermi 14 · 32 · 4 · 1.15 GHz / 23 = 89.6 GB/s. Left out: the Kepler card (its clock was another one, see its note)
-    and the AMD card (172 GB/s would be at 1008 MHz).
+    Fermi: 14 · 32 · 4 · 1.15 GHz / 23 = 89.6 GB/s. Excluded: the Kepler card (measured at a different clock, see its
+    note) and the AMD card (172 GB/s corresponds to 1008 MHz).
     """
     for name in ("nvidia-tesla-c2050", "nvidia-quadro-k620", "nvidia-gtx-1060", "nvidia-rtx-2070"):
         device = DEVICES[name]
-        a_cycle = device.cores * device.warp_size * 4 / device.issue_latency("load global", "b32")
-        # The table is printed with three digits.
-        assert a_cycle * device.clock == pytest.approx(device.level("DRAM").sustained_bandwidth, rel=0.005)
+        bytes_per_cycle = device.cores * device.warp_size * 4 / device.issue_latency("load global", "b32")
+        # The table has three digits.
+        assert bytes_per_cycle * device.clock == pytest.approx(device.level("DRAM").sustained_bandwidth, rel=0.005)
 
 
 # }}}

@@ -1,4 +1,4 @@
-"""What docs/devices.md says that nobody has published is what the catalog does not state."""
+"""The table of unpublished parameters in docs/devices.md matches the catalog."""
 
 import re
 from pathlib import Path
@@ -42,8 +42,8 @@ LEVEL_NUMBERS = {
 }
 
 
-def states(device: Device, number: str) -> bool:
-    """Return whether the description states what a row of the table is about; True of a memory that there is not."""
+def has_parameter(device: Device, number: str) -> bool:
+    """Return whether *device* has the parameter of a table row; True if it lacks the memory level itself."""
     what, of, name = number.replace("`", "").partition(" of ")
     if not of:
         return getattr(device, what) is not None
@@ -66,17 +66,17 @@ def absent_rows() -> list[tuple[str, set[str]]]:
     return rows
 
 
-def test_the_page_says_for_which_devices_a_number_is_absent(subtests: pytest.Subtests):
+def test_devices_page_lists_the_devices_without_a_parameter(subtests: pytest.Subtests):
     for number, devices in absent_rows():
         with subtests.test(number=number, devices=devices):
-            assert devices == {slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)}
+            assert devices == {slug for slug in SINCE_VOLTA if not has_parameter(DEVICES[slug], number)}
 
 
-def test_other_numbers_of_the_memories_and_of_arithmetic_are_stated_for_all_devices_since_volta():
+def test_parameters_not_in_the_table_are_given_since_volta():
     kinds = ("add f32", "add f64", "add i32", "mul i32", "compare i32", "bitwise i32", "shift i32", "special f32")
     numbers = [f"completion of {kind}" for kind in kinds]
     numbers += [f"{what} of {level}" for what in ("latency", "bandwidth") for level in ("local", "L1", "L2", "DRAM")]
     listed = {number.replace("`", "") for number, _ in absent_rows()}
     assert len(listed) > 10
     for number in set(numbers) - listed:
-        assert [slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)] == []
+        assert [slug for slug in SINCE_VOLTA if not has_parameter(DEVICES[slug], number)] == []

@@ -1,4 +1,4 @@
-"""Measured latencies and bandwidths of the catalog against a second reading of the tables that they are from."""
+"""Measured latencies and bandwidths of the catalog, compared with values transcribed independently from the sources."""
 
 import re
 
@@ -9,7 +9,7 @@ from loopyperf.device.device_library import BUNDLED
 
 DEVICES = {path.stem: load_description(path) for path in sorted(BUNDLED.glob("*.toml"))}
 
-CHASED = """
+POINTER_CHASE = """
                   L0    L1     L2     L3     DRAM
 amd-rx-6900-xt    72.9  -      219.9  422.3  -
 nvidia-a40        -     33.3   250.4  -      554.6
@@ -28,9 +28,9 @@ nvidia-l40        -     34.3   273.4  -      623.9
 nvidia-rtx-a4000  -     33.3   -      -      -
 nvidia-rtx-a6000  -     33.3   250.4  -      554.6
 """
-"""cycles of a pointer chase, read a second time and at other sizes than what the catalog cites"""
+"""cycles of a pointer chase, transcribed again, at other sizes than the catalog cites"""
 
-READ = """
+PLATEAUS = """
                   L0     L1       L2       L3      DRAM
 amd-rx-6900-xt    13146  -        4645.1   1953.1  453.1
 nvidia-a40        -      9352     2434.1   -       679
@@ -46,7 +46,7 @@ amd-mi300x        -      38824.5  27705.5  5797.8  4073
 amd-mi100         -      -        2716.9   -       854.2
 nvidia-l40        -      22620.1  5711.2   -       845
 """
-"""GB/s of data sets that fit into the level, read a second time"""
+"""GB/s of data sets that fit into the level, transcribed again"""
 
 
 def measured(table: str) -> list[tuple[str, str, float]]:
@@ -59,34 +59,34 @@ def measured(table: str) -> list[tuple[str, str, float]]:
     ]
 
 
-def test_latencies_are_those_of_the_pointer_chase(subtests: pytest.Subtests):
-    for slug, level, cycles in measured(CHASED):
+def test_latencies_equal_the_pointer_chase(subtests: pytest.Subtests):
+    for slug, level, cycles in measured(POINTER_CHASE):
         with subtests.test(slug=slug, level=level, cycles=cycles):
-            # the levels have no sharp borders: 2 % between one size and the next
+            # transitions between levels are gradual: 2 % from one size to the next
             assert DEVICES[slug].level(level).latency == pytest.approx(cycles, rel=0.02)
 
 
-def test_bandwidths_are_those_of_the_measured_plateaus(subtests: pytest.Subtests):
-    for slug, level, bandwidth in measured(READ):
+def test_bandwidths_equal_the_measured_plateaus(subtests: pytest.Subtests):
+    for slug, level, bandwidth in measured(PLATEAUS):
         with subtests.test(slug=slug, level=level, bandwidth=bandwidth):
-            # digits after the point are left out of the catalog
+            # the catalog omits decimals
             assert DEVICES[slug].level(level).sustained_bandwidth == pytest.approx(bandwidth * 1e9, abs=1e9)
 
 
-def test_a_core_takes_no_more_from_its_cache_than_it_can(subtests: pytest.Subtests):
+def test_measured_cache_bandwidth_does_not_exceed_the_peak(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
             for level in device.memory:
                 if level.per == "core" and level.sustained_bandwidth and level.bandwidth_per_core:
-                    # measured with loads of 32 bits on devices of NVIDIA, one for each load/store unit
-                    most = min(level.bandwidth_per_core, 4 * (device.load_store_units or 32))
-                    assert 0.9 < level.sustained_bandwidth / (device.cores * device.clock * most) <= 1
+                    # measured with 32-bit loads on NVIDIA devices, one per load/store unit
+                    peak = min(level.bandwidth_per_core, 4 * (device.load_store_units or 32))
+                    assert 0.9 < level.sustained_bandwidth / (device.cores * device.clock * peak) <= 1
 
 
-def test_no_bandwidth_is_from_the_kernels_that_models_are_tested_with(subtests: pytest.Subtests):
-    """The bandwidth of streaming kernels against occupancy is what a model has to predict.
+def test_no_parameter_is_taken_from_test_kernels(subtests: pytest.Subtests):
+    """Models have to predict the bandwidth of streaming kernels at each occupancy, so no parameter may come from them.
 
-    How long it takes to begin a group is known from the one that only stores, at its lowest occupancy.
+    Only the start of a group is measured with them, with the kernel that only stores, at its lowest occupancy.
     """
     for name, device in DEVICES.items():
         with subtests.test(name=name):
@@ -95,8 +95,8 @@ def test_no_bandwidth_is_from_the_kernels_that_models_are_tested_with(subtests: 
                     assert name == "group_start" or not re.search("gpu-stream|triad", quantity.source), name
 
 
-def test_what_begins_a_group_is_from_the_kernel_that_only_stores(subtests: pytest.Subtests):
+def test_group_start_is_measured_with_the_init_kernel(subtests: pytest.Subtests):
     for name, device in DEVICES.items():
         with subtests.test(name=name):
-            stated = device.source("group_start")
-            assert stated is None or "gpu-stream, init" in stated.source
+            group_start = device.source("group_start")
+            assert group_start is None or "gpu-stream, init" in group_start.source

@@ -1,4 +1,4 @@
-"""What a description answers, and how it says that it does not know."""
+"""Lookup of device parameters, and errors for missing parameters."""
 
 import copy
 import json
@@ -21,7 +21,7 @@ RTX_2070 = load_device("nvidia-rtx-2070")
 C2050 = load_device("nvidia-tesla-c2050")
 
 
-def test_counts_are_integers_and_the_rest_is_in_the_declared_unit():
+def test_counts_are_integers_and_values_have_the_declared_unit():
     assert repr(TITAN_V.cores) == "80"
     assert TITAN_V.clock == 1348e6
     assert TITAN_V.limits.local_memory == 98304
@@ -29,14 +29,14 @@ def test_counts_are_integers_and_the_rest_is_in_the_declared_unit():
     assert TITAN_V.level("DRAM").bandwidth == 653e9
 
 
-def test_what_is_stated_can_be_had_with_its_source():
+def test_parameter_has_unit_and_source():
     quantity = TITAN_V.limits.source("warps")
     assert quantity is not None
     assert (quantity.value, quantity.unit) == (64, "warps")
     assert quantity.source == "CUDA Occupancy Calculator, 7.0"
 
 
-def test_a_number_given_in_python_has_no_source_of_another_value():
+def test_replaced_value_drops_the_source():
     faster = replace(TITAN_V, clock=2 * TITAN_V.clock, launch_overhead=5e-6)
     assert TITAN_V.source("clock").unit == "MHz"
     assert faster.source("clock") == Quantity(2696e6, "Hz", parts.NO_SOURCE)
@@ -45,17 +45,17 @@ def test_a_number_given_in_python_has_no_source_of_another_value():
     assert replace(faster, clock=TITAN_V.clock).source("clock") == TITAN_V.source("clock")
 
 
-def test_a_number_with_a_source_replaces_the_one_there_is():
-    stated = Quantity(1.2, "GHz", "me, today")
-    slower = TITAN_V.stating(clock=stated)
-    assert (slower.clock, slower.source("clock")) == (1.2e9, stated)
+def test_stating_replaces_value_and_source():
+    new_clock = Quantity(1.2, "GHz", "me, today")
+    slower = TITAN_V.stating(clock=new_clock)
+    assert (slower.clock, slower.source("clock")) == (1.2e9, new_clock)
     assert [name for name, _ in slower.known()] == [name for name, _ in TITAN_V.known()]
     assert TITAN_V.stating(**dict(TITAN_V.known())) == TITAN_V
 
 
 @pytest.mark.parametrize("part", get_args(AnyPart))
-def test_a_part_has_a_field_for_each_name_of_a_number_and_a_name_for_each_field(part):
-    """Type checkers know the names, whole numbers apart from others; the fields say which are whole."""
+def test_fields_match_the_literal_names_of_each_part(part):
+    """The type arguments list the names of integers and of floats for type checkers; they must match the fields."""
     (base,) = (each for each in part.__orig_bases__ if get_origin(each) is parts.DescriptionTable)
     hints, whole, others = get_type_hints(part), *(() if each is Never else get_args(each) for each in get_args(base))
     assert {name: number.is_whole for name, number in part.declared().items()} == {
@@ -68,7 +68,7 @@ def test_a_part_has_a_field_for_each_name_of_a_number_and_a_name_for_each_field(
     }
 
 
-def test_a_device_is_a_value():
+def test_devices_are_immutable_and_compare_by_value():
     assert load_device("nvidia-titan-v") == TITAN_V != RTX_2070
     assert pickle.loads(pickle.dumps(TITAN_V)) == copy.deepcopy(TITAN_V) == TITAN_V
     assert len({TITAN_V, load_device("nvidia-titan-v"), RTX_2070}) == 2
@@ -76,10 +76,10 @@ def test_a_device_is_a_value():
         TITAN_V.name = "another"
 
 
-# {{{ what is not known
+# {{{ unknown parameters
 
 
-def test_what_nobody_published_is_none_and_has_no_source():
+def test_unpublished_parameter_is_none_without_source():
     assert (TITAN_V.launch_overhead, RTX_2070.level("DRAM").latency) == (None, None)
     assert (TITAN_V.source("launch_overhead"), RTX_2070.level("DRAM").source("latency")) == (None, None)
     assert "launch_overhead" not in {each.number for each in TITAN_V.statements}
@@ -111,7 +111,7 @@ def test_what_nobody_published_is_none_and_has_no_source():
         (lambda: load_device("nvidia-gtx-580").peak_flops("f64"), "lacks throughput.f64"),
     ],
 )
-def test_asking_for_what_nobody_published_says_what_and_how_to_add_it(ask, message):
+def test_error_for_missing_parameter_shows_how_to_add_it(ask, message):
     with pytest.raises(MissingNumberError, match=message):
         ask()
 
@@ -122,42 +122,42 @@ def test_asking_for_what_nobody_published_says_what_and_how_to_add_it(ask, messa
 # {{{ latencies
 
 
-def test_a_measured_latency_is_the_one_of_the_paper():
+def test_measured_latencies_equal_those_of_lemeire():
     """Lemeire, table 5, Fermi: mul.f64 2 / 22, cos.apx.f32 8 / 40, bar.sync 2 / 40, ld.global.s32 23 / 475."""
-    asked = [("mul", "f64"), ("special", "f32"), ("barrier", ""), ("load global", "b32")]
-    found = [(C2050.issue_latency(*each), C2050.completion_latency(*each)) for each in asked]
+    instructions = [("mul", "f64"), ("special", "f32"), ("barrier", ""), ("load global", "b32")]
+    found = [(C2050.issue_latency(*each), C2050.completion_latency(*each)) for each in instructions]
     assert found == [(2, 22), (8, 40), (2, 40), (23, 475)]
 
 
-def test_an_addition_takes_as_long_as_the_multiplication_that_was_measured():
-    """Cornelis, table II: fadd on Fermi 1 / 18, as Lemeire's mul.f32."""
+def test_addition_uses_the_measured_latency_of_multiplication():
+    """Cornelis, table II: fadd on Fermi is 1 / 18, like Lemeire's mul.f32."""
     assert (C2050.issue_latency("add", "f32"), C2050.completion_latency("fma", "f32")) == (1, 18)
 
 
-def test_an_integer_addition_does_not_take_as_long_as_a_multiplication():
-    # mul.s32 was measured with 2 cycles; additions have a row of their own: 32 work-items / 32 results a cycle
+def test_integer_addition_does_not_use_the_latency_of_multiplication():
+    # mul.s32 was measured as 2 cycles; integer additions have their own throughput: 32 work-items / 32 results/cycle
     assert (C2050.issue_latency("mul", "i32"), C2050.issue_latency("add", "i32")) == (2, 1)
 
 
-def test_without_a_measurement_the_issue_latency_is_that_of_the_units():
-    # 32 work-items over 64, 32, 16, 64 results a cycle
-    asked = [("fma", "f32"), ("fma", "f64"), ("mufu", "f32"), ("shift", "i32")]
-    assert [TITAN_V.issue_latency(*each) for each in asked] == [0.5, 1, 2, 0.5]
+def test_issue_latency_without_measurement_follows_throughput():
+    # 32 work-items at 64, 32, 16, 64 results/cycle
+    instructions = [("fma", "f32"), ("fma", "f64"), ("mufu", "f32"), ("shift", "i32")]
+    assert [TITAN_V.issue_latency(*each) for each in instructions] == [0.5, 1, 2, 0.5]
 
 
-def test_a_measurement_beats_the_units():
-    # Lemeire, section 4.3: 0.375 was measured where four schedulers and 128 processors would give 0.25
+def test_measured_issue_latency_overrides_throughput():
+    # Lemeire, section 4.3: measured 0.375, although four schedulers and 128 processors would give 0.25
     k620 = load_device("nvidia-quadro-k620")
     assert (k620.issue_latency("mul", "f32"), k620.warp_size / k620.throughput.f32) == (0.375, 0.25)
 
 
-def test_special_functions_share_the_pipeline_of_the_others_where_the_paper_says_so():
+def test_pipeline_of_special_functions_is_shared_on_amd():
     assert load_device("amd-r9-380").pipeline("sfu") == "alu"
     assert C2050.pipeline("sfu") == "sfu"
 
 
-def test_peak_flops_are_two_for_each_multiply_add():
-    # 80 cores · 1348 MHz · 64 results · 2 = 13.8 Tflop/s; half of it in double precision
+def test_peak_flops_count_multiply_add_as_two():
+    # 80 cores · 1348 MHz · 64 results · 2 = 13.8 Tflop/s; half of that in double precision
     assert TITAN_V.peak_flops("f32") == pytest.approx(13.80352e12)
     assert TITAN_V.peak_flops("f64") == pytest.approx(6.90176e12)
 
@@ -165,18 +165,18 @@ def test_peak_flops_are_two_for_each_multiply_add():
 # }}}
 
 
-# {{{ words
+# {{{ string enums
 
 
 @pytest.mark.parametrize("words", [Policy, RegisterAllocation, Lanes, Per])
-def test_words_of_a_description_equal_their_strings(words):
+def test_string_enums_equal_their_strings(words):
     for each in words:
         assert each == each.value == str(each) == f"{each}"
         assert hash(each) == hash(each.value)
         assert json.loads(json.dumps(each)) == each == msgspec.json.decode(msgspec.json.encode(each))
 
 
-def test_a_device_with_a_plain_string_is_the_one_with_its_word():
+def test_device_with_plain_strings_equals_device_with_enums():
     plain = replace(TITAN_V, lanes="together", memory=tuple(replace(x, per=str(x.per)) for x in TITAN_V.memory))
     assert plain == TITAN_V
     assert hash(plain) == hash(TITAN_V)

@@ -1,4 +1,4 @@
-"""A description that is written is read back as it was."""
+"""Device files that are written and read again are equal."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,12 @@ CATALOG = sorted(BUNDLED.glob("*.toml"))
 PROCESSOR = BUNDLED.parent / "processor.toml"
 
 
-def test_the_description_of_all_processors_survives() -> None:
-    """Those of the catalog do by the laws of devices."""
+def test_generic_processor_passes_check_device() -> None:
+    """check_device includes the round trip through a file; test_catalog.py applies it to the catalog."""
     check_device(load_description(PROCESSOR))
 
 
-def test_the_catalog_has_all_there_is_to_write() -> None:
+def test_catalog_covers_all_kinds_of_fields() -> None:
     devices = [load_description(path) for path in [*CATALOG, PROCESSOR]]
     assert any(device.lanes == "in turn" for device in devices)
     assert any(device.pipelines for device in devices)
@@ -44,14 +44,14 @@ def small(**changes: object) -> Device:
 @pytest.mark.parametrize(
     "words", ['a "quoted" word', "back\\slash", "two\nlines\ttabbed", "λ ± 1 %", "\x7f", "[x] # y"]
 )
-def test_words_of_any_kind_survive(words: str, tmp_path: Path) -> None:
+def test_special_characters_survive_a_round_trip(words: str, tmp_path: Path) -> None:
     device = small(note=words).stating(cores=Quantity(3, "cores", words))
-    written = tmp_path / "small.toml"
-    written.write_text(description_text(device), encoding="utf-8")
-    assert load_description(written) == device
+    file = tmp_path / "small.toml"
+    file.write_text(description_text(device), encoding="utf-8")
+    assert load_description(file) == device
 
 
-def test_facts_are_written_with_their_sources() -> None:
+def test_facts_are_saved_with_their_sources() -> None:
     shared, scheduling = SharedPipeline("alu", "measured by me"), Scheduling("oldest-first", "a thesis")
     text = description_text(small(pipelines=(("sfu", shared),), scheduling=scheduling))
     assert 'sfu = { pipeline = "alu", source = "measured by me" }' in text

@@ -1,4 +1,4 @@
-"""Which description is meant."""
+"""Resolution of device names and paths to device files."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from loopyperf.errors import DeviceFileError, UnknownDeviceError
 from tests.kernels import doubled
 
 
-def test_a_device_is_found_by_what_drivers_and_people_call_it(subtests: pytest.Subtests):
+def test_device_is_found_by_driver_and_product_names(subtests: pytest.Subtests):
     for name, slug in [
         ("nvidia-titan-v", "nvidia-titan-v"),
         ("NVIDIA TITAN V", "nvidia-titan-v"),
@@ -42,11 +42,11 @@ def test_a_device_is_found_by_what_drivers_and_people_call_it(subtests: pytest.S
             assert lpp.load_device(name).slug == slug
 
 
-def test_a_name_without_brand_is_the_model():
+def test_name_without_brand_is_the_model():
     assert without_brand("nvidia-geforce-rtx-2070") == without_brand("rtx-2070") == "rtx-2070"
 
 
-def test_a_device_is_found_by_the_path_of_its_description(tmp_path: Path):
+def test_device_is_found_by_the_path_of_its_file(tmp_path: Path):
     shutil.copy(BUNDLED / "nvidia-v100.toml", tmp_path / "My V100.toml")
     for path in (tmp_path / "My V100.toml", str(tmp_path / "My V100.toml")):
         device = lpp.load_device(path)
@@ -54,7 +54,7 @@ def test_a_device_is_found_by_the_path_of_its_description(tmp_path: Path):
 
 
 @pytest.mark.parametrize("written", ["./my-v100.toml", "my-v100.toml", "../desk/my-v100.toml", "~/my-v100.toml"])
-def test_a_path_as_it_is_written_in_a_shell_is_one(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_relative_and_home_paths_are_resolved(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "desk").mkdir()
     shutil.copy(BUNDLED / "nvidia-v100.toml", tmp_path / "desk" / "my-v100.toml")
     monkeypatch.chdir(tmp_path / "desk")
@@ -62,7 +62,7 @@ def test_a_path_as_it_is_written_in_a_shell_is_one(written: str, tmp_path: Path,
     assert lpp.load_device(written).slug == slug_of(written) == "my-v100"
 
 
-def test_the_path_of_something_else_is_refused_as_it_was_written(subtests: pytest.Subtests):
+def test_error_for_other_files_shows_the_given_path(subtests: pytest.Subtests):
     for written in ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"]:
         for model in [None, "linear", "pipeline", "learned"]:
             with (
@@ -72,7 +72,7 @@ def test_the_path_of_something_else_is_refused_as_it_was_written(subtests: pytes
                 lpp.estimate(doubled(), n=64, device=written, model=model)
 
 
-def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_data: Path):
+def test_user_device_file_overrides_the_bundled_file(own_data: Path):
     own = own_data / "devices"
     own.mkdir(parents=True)
     text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8").replace("value = 80,", "value = 79,")
@@ -84,38 +84,38 @@ def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_dat
     assert "my-gpu" in lpp.devices()
 
 
-def test_ones_own_description_beats_the_bundled_one_by_every_name_that_both_have(own_data: Path):
+def test_user_device_file_takes_shared_names(own_data: Path):
     (own_data / "devices").mkdir(parents=True)
     shutil.copy(BUNDLED / "nvidia-v100.toml", own_data / "devices" / "z-gpu.toml")
     assert lpp.load_device("Tesla V100-PCIE-16GB").slug == lpp.load_device("V100").slug == "z-gpu"
     assert lpp.load_device("nvidia-v100").slug == "nvidia-v100"
 
 
-def test_ones_own_description_that_is_corrupt_is_not_passed_over(own_data: Path):
+def test_corrupt_user_device_file_raises(own_data: Path):
     (own_data / "devices").mkdir(parents=True)
     (own_data / "devices" / "nvidia-v100.toml").write_text("schema = ")
     with pytest.raises(DeviceFileError, match=r"own data/devices/nvidia-v100.toml is not TOML"):
         lpp.load_device("nvidia-v100")
 
 
-def test_an_unknown_device_is_refused_listing_the_nearest_first(own_data: Path):
-    with pytest.raises(UnknownDeviceError) as refused:
+def test_error_for_unknown_device_lists_the_nearest_first(own_data: Path):
+    with pytest.raises(UnknownDeviceError) as error:
         lpp.load_device("nvidia-titan-w")
-    message = str(refused.value)
+    message = str(error.value)
     assert "no device called 'nvidia-titan-w'; nearest: nvidia-titan-v, " in message
     assert f"save it in {own_data / 'devices'}" in message
 
 
 @pytest.mark.parametrize("name", ["", "NVIDIA", "GeForce", "no such card"])
-def test_a_brand_is_no_device(name: str):
+def test_brand_alone_is_not_a_device(name: str):
     with pytest.raises(UnknownDeviceError, match="; nearest: "):
         lpp.load_device(name)
 
 
-def test_what_is_no_name_is_refused():
+def test_device_of_wrong_type_raises():
     with pytest.raises(UnknownDeviceError, match="a device must be a name or the path of a device file, got 3"):
         lpp.load_device(3)
 
 
-def test_each_described_device_can_be_loaded_by_its_name():
+def test_each_listed_device_can_be_loaded():
     assert [lpp.load_device(name).slug for name in lpp.devices()] == list(lpp.devices())

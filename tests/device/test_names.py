@@ -1,3 +1,5 @@
+"""Slugs of device names."""
+
 import pytest
 
 from loopyperf.device.device_files import device_slug

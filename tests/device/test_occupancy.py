@@ -1,4 +1,4 @@
-"""Occupancy against NVIDIA's own header, by hand for each architecture, and as laws."""
+"""Occupancy, compared with NVIDIA's header, values derived by hand for each architecture, and a brute-force search."""
 
 import re
 
@@ -11,7 +11,7 @@ from loopyperf.device.device_library import known_descriptions, load_device
 from loopyperf.device.occupancy import occupancy, register_steps
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 
-# {{{ what cuda_occupancy.h of CUDA 12.9 answers, compiled and asked for random groups; the cases at which one binds
+# {{{ results of cuda_occupancy.h of CUDA 12.9, compiled and run for random groups; cases with a single limit
 
 HEADER = [
     ("nvidia-gtx-680", 512, 24, 23497, 2, "local memory"),
@@ -61,7 +61,7 @@ HEADER = [
 ]
 
 
-def test_nvidia_answers_the_same(subtests: pytest.Subtests):
+def test_occupancy_equals_that_of_nvidias_header(subtests: pytest.Subtests):
     for name, work_items, registers, local_memory, groups, bound_by in HEADER:
         with subtests.test(
             name=name,
@@ -78,42 +78,43 @@ def test_nvidia_answers_the_same(subtests: pytest.Subtests):
 # }}}
 
 
-# {{{ by hand
+# {{{ derived by hand
 
 BY_HAND = {
-    # registers of the whole group: 3 warps are allocated as 4; 4 · 32 · 21 = 2688, in units of 512 3072; 16384 / 3072
+    # registers of the whole group: 3 warps count as 4; 4 · 32 · 21 = 2688, rounded up to 3072 (unit 512); 16384 / 3072
     "Tesla": ("nvidia-gtx-280", 96, 21, 0, 5, ("registers",)),
-    # ... and 8 warps: 8 · 32 · 16 = 4096 registers, 4 KiB, 8 of 32 warps: 4 of each
+    # 8 warps: 8 · 32 · 16 = 4096 registers, 4 KiB, 8 of 32 warps: all three limits allow 4 groups
     "Tesla, all at once": ("nvidia-gtx-280", 256, 16, 4096, 4, ("warps", "registers", "local memory")),
-    # 24 · 32 = 768 registers a warp; 2 · ⌊16384 / 768⌋ = 42 warps; 42 / 8
+    # 24 · 32 = 768 registers per warp; 2 · ⌊16384 / 768⌋ = 42 warps; 42 / 8
     "Fermi": ("nvidia-gtx-580", 256, 24, 0, 5, ("registers",)),
-    # 38 · 32 = 1216, in units of 256 1280; 4 · ⌊16384 / 1280⌋ = 48 warps; 48 / 6
+    # 38 · 32 = 1216, rounded up to 1280 (unit 256); 4 · ⌊16384 / 1280⌋ = 48 warps; 48 / 6
     "Kepler": ("nvidia-tesla-k40", 192, 38, 0, 8, ("registers",)),
-    # 24548 B in units of 256 are 24576; 65536 / 24576 = 2.67
+    # 24548 B, rounded up to 24576 (unit 256); 65536 / 24576 = 2.67
     "Maxwell": ("nvidia-quadro-k620", 100, 32, 24548, 2, ("local memory",)),
-    # 15686 B in units of 256 are 15872; 98304 / 15872 = 6.19
+    # 15686 B, rounded up to 15872 (unit 256); 98304 / 15872 = 6.19
     "Pascal": ("nvidia-gtx-1060", 128, 51, 15686, 6, ("local memory",)),
-    # 40 · 32 = 1280 registers a warp; 4 · ⌊16384 / 1280⌋ = 48 warps; 48 / 8
+    # 40 · 32 = 1280 registers per warp; 4 · ⌊16384 / 1280⌋ = 48 warps; 48 / 8
     "Volta": ("nvidia-titan-v", 256, 40, 0, 6, ("registers",)),
     # 320 work-items are 10 warps; 32 / 10
     "Turing": ("nvidia-rtx-2070", 320, 33, 0, 3, ("warps",)),
-    # 29298 + 1024 B in units of 128 are 30336; 164 · 1024 / 30336 = 5.54
+    # 29298 + 1024 B, rounded up to 30336 (unit 128); 164 · 1024 / 30336 = 5.54
     "Ampere": ("nvidia-a100", 96, 17, 29298, 5, ("local memory",)),
-    # 18551 + 1024 B in units of 128 are 19584; 100 · 1024 / 19584 = 5.23
+    # 18551 + 1024 B, rounded up to 19584 (unit 128); 100 · 1024 / 19584 = 5.23
     "Ada": ("nvidia-rtx-4090", 64, 114, 18551, 5, ("local memory",)),
-    # 6782 + 1024 B in units of 128 are 7808; 228 · 1024 / 7808 = 29.9
+    # 6782 + 1024 B, rounded up to 7808 (unit 128); 228 · 1024 / 7808 = 29.9
     "Hopper": ("nvidia-h100", 64, 31, 6782, 29, ("local memory",)),
-    # 84 · 64 = 5376 registers a wave = 21 · 256; 4 · ⌊16384 / 5376⌋ = 12 waves; 12 / 4. 20000 B are 20480, 65536 / 3.2
+    # 84 · 64 = 5376 = 21 · 256 registers per wave; 4 · ⌊16384 / 5376⌋ = 12 waves; 12 / 4. 20000 B, rounded up to
+    # 20480; 65536 / 20480 = 3.2
     "GCN": ("amd-r9-fury", 256, 84, 20000, 3, ("registers", "local memory")),
-    # a group of one wave needs no barrier: 40 of them, where there are 16 of more waves
+    # groups of one wave need no barrier, so 40 fit; at most 16 groups of several waves fit
     "GCN, one wave": ("amd-r9-fury", 64, 24, 0, 40, ("warps", "groups", "registers")),
     "GCN, two waves": ("amd-r9-fury", 128, 24, 0, 16, ("groups",)),
-    # 84 · 64 = 5376 registers, in units of 512 5632; 4 · ⌊32768 / 5632⌋ = 20 waves; 20 / 4
+    # 84 · 64 = 5376 registers, rounded up to 5632 (unit 512); 4 · ⌊32768 / 5632⌋ = 20 waves; 20 / 4
     "CDNA": ("amd-mi210", 256, 84, 0, 5, ("registers",)),
 }
 
 
-def test_occupancy_is_what_it_is_by_hand(subtests: pytest.Subtests):
+def test_occupancy_derived_by_hand(subtests: pytest.Subtests):
     for name, work_items, registers, local, groups, bound_by in BY_HAND.values():
         with subtests.test(
             name=name, work_items=work_items, registers=registers, local=local, groups=groups, bound_by=bound_by
@@ -122,30 +123,30 @@ def test_occupancy_is_what_it_is_by_hand(subtests: pytest.Subtests):
             assert (groups, bound_by) == (found.groups, found.bound_by)
 
 
-def test_six_and_five_groups_reside_in_the_examples_of_dao():
-    """Section 4: six groups of 8 warps are an occupancy of 1.0 on 48 warps, and five one of 0.833."""
+def test_examples_of_dao_have_six_and_five_resident_groups():
+    """Section 4: six groups of 8 warps are an occupancy of 1.0 of 48 warps; five are 0.833."""
     gtx_580 = load_device("nvidia-gtx-580")
     full, less = occupancy(gtx_580, 256, registers=20), occupancy(gtx_580, 256, registers=24)
     assert (full.groups, full.warps, full.share) == (6, 48, 1.0)
     assert (less.groups, less.warps, round(less.share, 3)) == (5, 40, 0.833)
 
 
-def test_a_device_may_be_named():
+def test_device_may_be_given_by_name():
     assert occupancy("NVIDIA TITAN V", 256) == occupancy(load_device("nvidia-titan-v"), 256)
     with pytest.raises(UnknownDeviceError, match="nvidia-titan-v"):
         occupancy("nvidia-titan-w", 256)
 
 
-def test_registers_that_are_not_known_do_not_limit():
+def test_unknown_registers_do_not_limit_occupancy():
     assert occupancy(load_device("nvidia-titan-v"), 256).bound_by == ("warps",)
 
 
 # }}}
 
 
-# {{{ nothing fits
+# {{{ groups that do not fit
 
-NOT_ONE = {
+TOO_LARGE = {
     "work-items": (
         ("nvidia-titan-v", 1025, 16, 0),
         "1,025 work-items, at most 1,024",
@@ -163,7 +164,7 @@ NOT_ONE = {
         ("nvidia-a100", 64, 32, 163 * 1024 + 5),
         "166,917 B of local memory, at most 166,912",
     ),
-    # 8192 registers a wave: 2 in each of 4 parts, for 16 waves
+    # 8192 registers per wave: 2 waves in each of 4 parts, but the group has 16
     "registers of AMD": (
         ("amd-r9-fury", 1024, 128, 0),
         "16 warps of 8192 registers each, at most 8",
@@ -176,22 +177,22 @@ NOT_ONE = {
 }
 
 
-@pytest.mark.parametrize(("group", "message"), NOT_ONE.values(), ids=NOT_ONE)
-def test_a_group_that_fits_nowhere_is_refused_saying_what_there_is_too_much_of(group, message):
+@pytest.mark.parametrize(("group", "message"), TOO_LARGE.values(), ids=TOO_LARGE)
+def test_error_for_too_large_group_names_the_exceeded_limit(group, message):
     name, *needs = group
-    with pytest.raises(OccupancyError, match=message) as refused:
+    with pytest.raises(OccupancyError, match=message) as error:
         occupancy(load_device(name), *needs)
-    assert name in str(refused.value)
+    assert name in str(error.value)
 
 
 @pytest.mark.parametrize("needs", [(0, 8, 0), (64, -1, 0), (64, 8, -4)])
-def test_a_group_that_makes_no_sense_is_refused(needs):
+def test_invalid_group_raises(needs):
     with pytest.raises(OccupancyError, match="at least 1 work-item, and registers and local memory >= 0"):
         occupancy(load_device("nvidia-titan-v"), *needs)
 
 
 @pytest.mark.parametrize("more", ["", 'registers_per_group = { value = 8, unit = "registers", source = "b" }'])
-def test_all_limits_that_are_not_described_are_asked_for_at_once(more, tmp_path):
+def test_error_lists_all_missing_limits(more, tmp_path):
     (tmp_path / "bare.toml").write_text(
         'schema = 1\nname = "Bare"\nvendor = "B"\narchitecture = "B"\n'
         'warp_size = { value = 32, unit = "work-items", source = "b" }\n'
@@ -200,48 +201,48 @@ def test_all_limits_that_are_not_described_are_asked_for_at_once(more, tmp_path)
     bare = load_device(tmp_path / "bare.toml")
     with pytest.raises(MissingNumberError, match=r"lacks limits\.groups .*; add it in \[limits\] .*: groups = {.*}$"):
         occupancy(bare, 32)
-    with pytest.raises(MissingNumberError, match=r"; add them in \[limits\] of") as refused:
+    with pytest.raises(MissingNumberError, match=r"; add them in \[limits\] of") as error:
         occupancy(bare, 32, registers=16, local_memory=512)
-    asked = ["groups", "registers", "register_unit", "partitions", "local_memory", "local_memory_unit"]
-    assert re.findall(r"limits\.(\w+) \(", str(refused.value)) == asked
-    assert re.findall(r"(\w+) = {", str(refused.value)) == asked
+    missing = ["groups", "registers", "register_unit", "partitions", "local_memory", "local_memory_unit"]
+    assert re.findall(r"limits\.(\w+) \(", str(error.value)) == missing
+    assert re.findall(r"(\w+) = {", str(error.value)) == missing
 
 
 # }}}
 
 
-# {{{ laws
+# {{{ comparison with brute force
 
 devices = st.sampled_from([known.slug for known in known_descriptions()]).map(load_device)
 shares = st.floats(0, 1)
 
 
 def resident(device: Device, work_items: int, registers: int, local_memory: int) -> int:
-    """Return how many groups reside; none where not one fits."""
+    """Return the number of resident groups, 0 if not even one fits."""
     try:
         return occupancy(device, work_items, registers, local_memory).groups
     except OccupancyError:
         return 0
 
 
-def drawn(device: Device, shares: tuple[float, float, float]) -> tuple[int, int, int]:
-    """Return what a group asks for that has these shares of the most it may ask for."""
+def group_with_shares(device: Device, shares: tuple[float, float, float]) -> tuple[int, int, int]:
+    """Return work-items, registers and local memory of a group that uses *shares* of the largest values."""
     limits = device.limits
-    most = limits.work_items_per_group, limits.registers_per_work_item, limits.local_memory_per_group
-    work_items, registers, local_memory = (round(share * each) for share, each in zip(shares, most, strict=True))
+    largest = limits.work_items_per_group, limits.registers_per_work_item, limits.local_memory_per_group
+    work_items, registers, local_memory = (round(share * each) for share, each in zip(shares, largest, strict=True))
     return max(1, work_items), registers, local_memory
 
 
 @given(devices, st.tuples(shares, shares, shares))
-def test_what_resides_fits_and_one_more_does_not(device, needs):
-    """An independent implementation: warps are put into the emptiest part of the register file, one after the other."""
-    work_items, registers, local_memory = drawn(device, needs)
+def test_occupancy_equals_brute_force(device, needs):
+    """The independent implementation places one warp after another into the emptiest part of the register file."""
+    work_items, registers, local_memory = group_with_shares(device, needs)
     found = resident(device, work_items, registers, local_memory)
     assume(found)
-    assert found == placed(device, work_items, registers, local_memory)
+    assert found == placed_groups(device, work_items, registers, local_memory)
 
 
-def placed(device: Device, work_items: int, registers: int, local_memory: int) -> int:
+def placed_groups(device: Device, work_items: int, registers: int, local_memory: int) -> int:
     limits = device.limits
     warps = len(range(0, work_items, device.warp_size))
     slots = limits.groups_of_one_warp or limits.groups if warps == 1 else limits.groups
@@ -254,15 +255,15 @@ def placed(device: Device, work_items: int, registers: int, local_memory: int) -
     pieces = [warps * device.warp_size * registers] if as_a_whole else [device.warp_size * registers] * warps
     for group in range(slots):
         free_warps -= warps
-        free_local -= in_units(local_memory + reserved, limits.local_memory_unit)
+        free_local -= rounded_up(local_memory + reserved, limits.local_memory_unit)
         for piece in pieces:
-            parts[parts.index(max(parts))] -= in_units(piece, limits.register_unit)
+            parts[parts.index(max(parts))] -= rounded_up(piece, limits.register_unit)
         if min(free_warps, free_local, *parts) < 0:
             return group
     return slots
 
 
-def in_units(number: int, unit: int) -> int:
+def rounded_up(number: int, unit: int) -> int:
     while number % unit:
         number += 1
     return number
@@ -271,15 +272,15 @@ def in_units(number: int, unit: int) -> int:
 # }}}
 
 
-def test_groups_come_of_whole_warps_and_not_of_the_share():
-    # Dao, section 4: an occupancy of 0.833 of 48 warps are five groups of eight; ⌊0.833·48/8⌋ would be four.
+def test_groups_are_not_computed_from_the_rounded_share():
+    # Dao, section 4: an occupancy of 0.833 of 48 warps is five groups of eight warps; ⌊0.833·48/8⌋ would be four.
     device = load_device("nvidia-gtx-580")
     found = occupancy(device, 256, registers=24)
     assert (found.groups, found.warps, round(found.share, 3)) == (5, 40, 0.833)
     assert int(round(found.share, 3) * 48 / 8) == 4
 
 
-def test_a_step_of_registers_lets_as_many_groups_reside_as_what_is_less(subtests: pytest.Subtests):
+def test_register_steps_equal_brute_force(subtests: pytest.Subtests):
     for device in ["nvidia-titan-v", "nvidia-rtx-2080-ti", "nvidia-a100", "amd-mi210"]:
         for work_items, local_memory in [(256, 0), (32, 0), (340, 17_640), (80, 7_680)]:
             with subtests.test(device=device, work_items=work_items, local_memory=local_memory):
@@ -291,7 +292,9 @@ def test_a_step_of_registers_lets_as_many_groups_reside_as_what_is_less(subtests
                     except OccupancyError:
                         return 0
 
-                by_hand = {groups(registers): registers for registers in range(1, 256)}  # the last one of each
+                by_hand = {
+                    groups(registers): registers for registers in range(1, 256)
+                }  # the most registers for each number of groups
                 by_hand.pop(0, None)
                 assert [groups(each) for each in steps] == sorted(by_hand, reverse=True)
                 assert all(-8 < each - by_hand[groups(each)] <= 0 for each in steps)

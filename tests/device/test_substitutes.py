@@ -1,4 +1,4 @@
-"""What is assumed of a description that lacks numbers: from where each one is, and in which proportion."""
+"""Substitutes for missing device parameters: their sources and how they are scaled."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ BASIC = (
     *(("compare", "f32"), ("compare", "f64"), ("special", "f32"), ("convert", "f32"), ("barrier", "")),
 )
 
-FEWEST = """
+MINIMAL = """
 schema = 1
 name = "Mine"
 vendor = "VENDOR"
@@ -36,29 +36,31 @@ f32 = { value = 128, unit = "results/cycle", source = "me, today" }
 per = "device"
 bandwidth = { value = 500, unit = "GB/s", source = "me, today" }
 """
-"""the numbers that are never assumed"""
+"""the parameters that are never substituted"""
 
 
-def cut(part: AnyPart, is_kept: Callable[[str], bool]) -> AnyPart:
-    """Return *part* with those of its numbers whose full name is kept."""
+def part_with_only(part: AnyPart, is_kept: Callable[[str], bool]) -> AnyPart:
+    """Return *part* with only the parameters whose full name satisfies *is_kept*."""
     names = (name for name, _ in part.known() if not is_kept(".".join(filter(None, (part.place, name)))))
     return replace(part, **dict.fromkeys(names))
 
 
 def with_only(device: Device, is_kept: Callable[[str], bool]) -> Device:
-    """Return *device* as if its description stated only the numbers that are kept."""
+    """Return *device* with only the parameters whose full name satisfies *is_kept*."""
     return replace(
-        cut(device, is_kept),
-        limits=cut(device.limits, is_kept),
-        throughput=cut(device.throughput, is_kept),
-        memory=tuple(cut(each, is_kept) for each in device.memory),
-        instructions=tuple(each for each in (cut(each, is_kept) for each in device.instructions) if each.statements),
+        part_with_only(device, is_kept),
+        limits=part_with_only(device.limits, is_kept),
+        throughput=part_with_only(device.throughput, is_kept),
+        memory=tuple(part_with_only(each, is_kept) for each in device.memory),
+        instructions=tuple(
+            each for each in (part_with_only(each, is_kept) for each in device.instructions) if each.statements
+        ),
     )
 
 
-def described(folder: Path, vendor: str, architecture: str, target: str = "") -> Device:
-    stated = f'target = "{target}"' if target else ""
-    text = FEWEST.replace("VENDOR", vendor).replace("ARCHITECTURE", architecture).replace("TARGET", stated)
+def minimal_device(folder: Path, vendor: str, architecture: str, target: str = "") -> Device:
+    given = f'target = "{target}"' if target else ""
+    text = MINIMAL.replace("VENDOR", vendor).replace("ARCHITECTURE", architecture).replace("TARGET", given)
     (folder / "mine.toml").write_text(text, encoding="utf-8")
     return load_description(folder / "mine.toml")
 
@@ -83,12 +85,12 @@ def check_complete(device: Device) -> None:
     whole.limits.check_known(("warps", "groups", "registers", "register_unit", "local_memory", partitioned))
 
 
-def test_every_basic_number_of_every_device_is_stated_or_assumed():
+def test_basic_parameters_of_every_device_are_complete():
     for device in DEVICES.values():
         check_complete(device)
 
 
-def test_what_is_stated_stays_and_comes_first():
+def test_given_parameters_are_kept_and_come_first():
     for device in DEVICES.values():
         whole = completed(device)
         assert completed(whole) == whole
@@ -97,13 +99,13 @@ def test_what_is_stated_stays_and_comes_first():
             assert by_place[part.place][: len(part.sources)] == part.sources
         for kind, dtype in BASIC:
             for field in LATENCY_FIELDS:
-                stated = device.resting_on(field, kind, dtype)
-                if stated:
-                    assert whole.resting_on(field, kind, dtype) == stated
+                given = device.resting_on(field, kind, dtype)
+                if given:
+                    assert whole.resting_on(field, kind, dtype) == given
 
 
-def test_a_description_without_a_number_takes_that_of_the_same_device_in_the_catalog():
-    """Whoever copies a description and deletes a line of what is no product's own loses nothing."""
+def test_missing_parameter_is_taken_from_the_same_catalog_device():
+    """Deleting lines from a copied device file changes nothing, unless they are specific to the product."""
     kept = {"cores", "clock", "throughput.f32", "memory.DRAM.bandwidth", "memory.DRAM.sustained_bandwidth"}
     of_v100 = completed(with_only(V100, lambda name: name in kept or name.endswith(("size", "per"))))
     for kind in (("add", "f64"), ("special", "f32"), ("add", "i32"), ("convert", "f32"), ("mul", "f32")):
@@ -114,7 +116,7 @@ def test_a_description_without_a_number_takes_that_of_the_same_device_in_the_cat
         assert bytes_per_cycle(of_v100, of_v100.level(level.name)) == pytest.approx(bytes_per_cycle(V100, level))
 
 
-def test_numbers_with_one_reason_come_from_the_device_itself():
+def test_some_substitutes_come_from_the_same_device():
     whole = completed(DEVICES["nvidia-tesla-c2050"])
     assert whole.completion_latency("shift", "i32") == whole.completion_latency("mul", "f32") == 18
     assert whole.completion_latency("convert", "f32") == whole.completion_latency("special", "f32") == 40
@@ -125,11 +127,11 @@ def test_numbers_with_one_reason_come_from_the_device_itself():
         assert v100.issue_latency(*name.split()) == times * alone
 
 
-def test_relatives_are_of_the_vendor_the_line_and_the_generation():
+def test_relatives_share_vendor_line_and_generation():
     nearest = {
         slug: next(other.slug for other in relatives(device) if other.slug != slug) for slug, device in DEVICES.items()
     }
-    # the same chip, or one of the same capability
+    # the same chip, or a chip of the same capability
     assert {nearest["nvidia-titan-v"], nearest["nvidia-v100"]} == {"nvidia-titan-v", "nvidia-v100"}
     assert nearest["nvidia-rtx-3090"].startswith(("nvidia-a40", "nvidia-rtx-a"))
     assert {nearest["nvidia-tesla-c2050"], nearest["nvidia-tesla-c2070"]} <= {
@@ -137,23 +139,23 @@ def test_relatives_are_of_the_vendor_the_line_and_the_generation():
         "nvidia-tesla-c2070",
     }
     assert nearest["amd-r9-fury"] == "amd-r9-380"
-    # 8.9 is nearer to 9.0 than to 8.6, but only the latter is of its line
+    # 8.9 is closer to 9.0 than to 8.6, but only 8.6 is in the same product line
     consumer = next(other for other in relatives(DEVICES["nvidia-rtx-4090"]) if other.target != "8.9")
     assert consumer.target == "8.6"
-    # wavefronts of 64 work-items come before a nearer name
+    # equal warp size (64) takes precedence over a similar name
     assert all(other.warp_size == 64 for other, _ in zip(relatives(DEVICES["amd-mi210"]), range(4), strict=False))
 
 
-def test_a_ratio_is_that_of_the_family(tmp_path: Path):
-    """Double precision is 1/64 of single on capability 8.6, and 1/2 on 8.0; the successors of 8.9 keep its line."""
+def test_throughput_ratio_is_that_of_the_family(tmp_path: Path):
+    """The rate of f64 is 1/64 of that of f32 on capability 8.6, and 1/2 on 8.0; successors of 8.9 use its ratio."""
     rates = {
-        target: completed(described(tmp_path, "NVIDIA", "any", target)).throughput.f64 / 128
+        target: completed(minimal_device(tmp_path, "NVIDIA", "any", target)).throughput.f64 / 128
         for target in ("7.5", "8.0", "8.6", "8.9", "9.0", "12.0")
     }
     assert rates == {"7.5": 1 / 32, "8.0": 1 / 2, "8.6": 1 / 64, "8.9": 1 / 64, "9.0": 1 / 2, "12.0": 1 / 64}
 
 
-def test_a_shared_cache_keeps_its_ratio_to_device_memory():
+def test_substitute_for_l2_bandwidth_scales_with_device_memory():
     own, relative = DEVICES["nvidia-rtx-3090"], DEVICES["nvidia-a40"]
     bare = with_only(own, lambda name: not re.match(r"memory\.L2\..*bandwidth", name))
     ratio = [
@@ -163,7 +165,7 @@ def test_a_shared_cache_keeps_its_ratio_to_device_memory():
     assert ratio[0] == pytest.approx(ratio[1])
 
 
-def test_no_cache_is_assumed_to_be_slower_than_the_next():
+def test_latencies_increase_from_level_to_level():
     for device in DEVICES.values():
         whole = completed(device)
         levels = [level.name for level in global_levels(whole)]
@@ -183,17 +185,17 @@ def test_no_cache_is_assumed_to_be_slower_than_the_next():
         ("Acme", "1", "x", DEVICES),
     ],
 )
-def test_four_numbers_are_enough_whatever_the_vendor(
+def test_four_parameters_suffice_for_any_vendor(
     vendor: str, architecture: str, target: str, relative: Iterable[str], tmp_path: Path
 ):
-    device = described(tmp_path, vendor, architecture, target)
+    device = minimal_device(tmp_path, vendor, architecture, target)
     check_complete(device)
     source = assumed(device)["limits.warps"].source
     assert source.removeprefix("as on ") in relative
 
 
-def test_a_cache_by_a_name_of_its_own_is_as_one_that_as_many_cores_share(tmp_path: Path):
-    device = described(tmp_path, "NVIDIA", "Volta", "7.0")
+def test_cache_of_unknown_name_uses_the_level_of_equal_scope(tmp_path: Path):
+    device = minimal_device(tmp_path, "NVIDIA", "Volta", "7.0")
     text = (tmp_path / "mine.toml").read_text(encoding="utf-8")
     caches = '[memory.texture]\nper = "core"\n[memory.LLC]\nper = "device"\n[memory.DRAM]'
     (tmp_path / "mine.toml").write_text(text.replace("[memory.DRAM]", caches), encoding="utf-8")
@@ -203,9 +205,9 @@ def test_a_cache_by_a_name_of_its_own_is_as_one_that_as_many_cores_share(tmp_pat
     assert whole.level("LLC").latency == relative.level("L2").latency
 
 
-def test_nothing_that_tells_one_product_from_the_next_is_assumed(tmp_path: Path):
+def test_product_specific_parameters_are_not_substituted(tmp_path: Path):
     for name in ("cores", "clock", "throughput.f32", "memory.DRAM.bandwidth"):
-        device = with_only(described(tmp_path, "NVIDIA", "Volta", "7.0"), lambda each, name=name: each != name)
+        device = with_only(minimal_device(tmp_path, "NVIDIA", "Volta", "7.0"), lambda each, name=name: each != name)
         assert name not in assumed(device)
 
 

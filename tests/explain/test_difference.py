@@ -1,4 +1,4 @@
-"""Differences: their parts add up to them, and their sentences name the cause that was planted."""
+"""Tests of differences: their parts add up, and their sentences name the planted cause."""
 
 import json
 from functools import cache
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
 @cache
 def mended(name: str) -> lpp.Difference:
-    """Return what differs between a slow kernel and the same one mended."""
+    """Return the difference from a slow kernel to its fixed version."""
     build, sizes = PLANTED[name]
     return lpp.diff(build(), build(mended=True), device=V100, **sizes)
 
 
 @cache
 def spoiled(name: str) -> lpp.Difference:
-    """Return the same the other way round."""
+    """Return the difference from the fixed version to the slow kernel."""
     build, sizes = PLANTED[name]
     return lpp.diff(build(mended=True), build(), device=V100, **sizes)
 
@@ -36,7 +36,7 @@ def numbers(pairs: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
     return {each.name: (each.before, each.after) for each in pairs}
 
 
-def test_a_kernel_does_not_differ_from_itself():
+def test_kernel_does_not_differ_from_itself():
     for name, (build, sizes) in PLANTED.items():
         same = lpp.diff(build(), build(), device=V100, **sizes)
         assert (same.why, same.ratio, same.before) == ("no difference", 1.0, same.after)
@@ -44,17 +44,17 @@ def test_a_kernel_does_not_differ_from_itself():
         assert all(each.change == 0 for each in same.lines)
 
 
-def test_the_parts_of_a_difference_add_up_to_it():
+def test_lines_add_up_to_the_difference():
     for name in PLANTED:
         found = mended(name)
         for side in ("before", "after"):
             seconds = sum(getattr(each, side) or 0.0 for each in found.lines)
-            # Lines are sums of rows in another order: a few units in the last place.
+            # Lines add up rows in another order: they differ by a few units in the last place.
             assert seconds == pytest.approx(getattr(found, side), rel=1e-12), name
         assert sum(each.change for each in found.lines) == pytest.approx(found.after - found.before, rel=1e-9)
 
 
-def test_run_times_and_what_is_busy_are_those_of_the_explanations():
+def test_times_and_utilization_equal_those_of_explanations():
     build, sizes = PLANTED["product"]
     found = mended("product")
     for place, is_mended in enumerate((False, True)):
@@ -68,16 +68,16 @@ def test_run_times_and_what_is_busy_are_those_of_the_explanations():
         assert shares == pytest.approx(review.utilization)
 
 
-def test_why_names_the_sectors_where_accesses_are_coalesced():
-    # A warp of 32 lanes, a column of float32 each: 32 sectors; a row is 128 B, 4 sectors.
+def test_why_names_sectors_if_accesses_become_coalesced():
+    # The 32 lanes of a warp load a column of float32 in 32 sectors, and a row of 128 B in 4 sectors.
     assert mended("copy").why.endswith("sectors of a and out fall from 32 to 4 per access; now bound by DRAM")
     assert "L2 is busy for" in mended("copy").why
     assert spoiled("copy").why.endswith("sectors of a and out rise from 4 to 32 per access")
     assert numbers(mended("copy").counters)["sectors per load of a"] == (32, 4)
 
 
-def test_why_names_the_wavefronts_where_a_tile_is_padded():
-    # 16 columns of a row of 16 words are 16 words apart: two banks, 8 words in each. With 17 they are in 16 banks.
+def test_why_names_wavefronts_if_a_tile_is_padded():
+    # With rows of 16 words, the 16 words of a column are in two banks, 8 in each; with rows of 17, in 16 banks.
     assert mended("product").why.startswith("3.7 times as fast: shared memory and L1 are busy for")
     assert mended("product").why.endswith("wavefronts of b_fetch fall from 8 to 1 per access")
     assert spoiled("product").why.startswith("3.7 times as long: ")
@@ -85,7 +85,7 @@ def test_why_names_the_wavefronts_where_a_tile_is_padded():
     assert numbers(mended("product").counters)["wavefronts per load of b_fetch"] == (8, 1)
 
 
-def test_why_names_residents_and_registers_where_accumulators_are_fewer():
+def test_why_names_residents_and_registers_if_accumulators_are_fewer():
     found = mended("contraction")
     residents = numbers(found.residents)
     (warps, more), (registers, fewer) = residents["resident warps"], residents["registers per work-item"]
@@ -98,24 +98,24 @@ def test_why_names_residents_and_registers_where_accumulators_are_fewer():
     assert "wait for memory" in found.why
 
 
-def test_why_names_barriers_where_a_sum_is_made_once():
+def test_why_names_barriers_if_the_reduction_runs_once():
     assert "warps wait at barriers for" in mended("reduction").why
     # 8 warps in each of 2048 groups execute 9 barriers, in each of 64 iterations or once.
     assert mended("reduction").why.endswith("they execute 147 k barriers instead of 9.44 M")
     assert spoiled("reduction").why.endswith("they execute 9.44 M barriers instead of 147 k")
     build, sizes = PLANTED["reduction"]
-    for device in ("nvidia-a100", "nvidia-h200"):  # whose warps wait for memory about as long
+    for device in ("nvidia-a100", "nvidia-h200"):  # their warps wait for memory about as long
         found = lpp.diff(build(), build(mended=True), device=device, **sizes)
         assert found.why.endswith("they execute 147 k barriers instead of 9.44 M")
 
 
-def test_why_names_the_grid_where_cores_run_out_of_groups():
-    # 84 groups of 1,024 on 80 cores, two on four of them: (84/80)/2 of the time is work.
+def test_why_names_the_grid_if_cores_run_out_of_groups():
+    # 84 groups of 1,024 on 80 cores: four cores execute two groups, so cores are busy for (84/80)/2 of the time.
     assert "SMs are idle for 7 % instead of 48 % of the time" in mended("tail").why
     assert mended("tail").why.endswith("672 groups of 128 work-items instead of 84 groups of 1,024 work-items")
 
 
-def test_two_devices():
+def test_two_devices_are_compared():
     build, sizes = PLANTED["copy"]
     found = lpp.diff(build(mended=True), device=[V100, "nvidia-a100"], **sizes)
     assert [each.device for each in found.compared] == [V100, "nvidia-a100"]
@@ -129,7 +129,7 @@ def test_two_devices():
     assert arithmetic.why.endswith("108 SMs at 1.41 GHz instead of 80 SMs at 1.38 GHz")
 
 
-def test_two_devices_of_unlike_vendors_are_compared_in_their_own_words():
+def test_devices_of_two_vendors_have_the_terms_of_their_vendors():
     build, sizes = PLANTED["product"]
     found = lpp.diff(build(mended=True), device=[V100, "amd-r9-fury"], **sizes)
     assert "LDS is busy for" in found.why
@@ -137,12 +137,12 @@ def test_two_devices_of_unlike_vendors_are_compared_in_their_own_words():
     assert found.why.endswith("on nvidia-v100")
 
 
-def test_two_sizes():
+def test_two_sizes_are_compared():
     build, _ = PLANTED["product"]
     found = lpp.diff(build(), n=(512, 1024), device=V100)
     assert found.labels == ("n=512", "n=1024")
     assert [dict(each.sizes) for each in found.compared] == [{"n": 512}, {"n": 1024}]
-    # 8 times the multiplications, hence loads: 1024³/32 of b_fetch.
+    # 8 times as many multiplications, hence loads: 1024³/32 of b_fetch.
     before, after = numbers(found.counters)["loads of b_fetch"]
     assert (before, after) == (512**3 / 32, 1024**3 / 32)
     assert found.why.endswith("33.6 M loads of b_fetch instead of 4.19 M")
@@ -160,7 +160,7 @@ def renamed(assigned: str, name: str) -> lp.TranslationUnit:
     return lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_lines_are_matched_by_their_ids_then_by_what_they_assign():
+def test_lines_are_matched_by_id_and_then_by_assignee():
     def pairs(other: lp.TranslationUnit) -> list[tuple[str, str | None]]:
         found = lpp.diff(renamed("b", "one"), other, n=2**20, device=V100)
         lines = [each for each in found.lines if each.line.kind == "instruction"]
@@ -172,7 +172,7 @@ def test_lines_are_matched_by_their_ids_then_by_what_they_assign():
     assert pairs(renamed("c", "other")) == [("one", None), ("other", None)]
 
 
-def test_a_line_of_one_side_alone_has_no_time_on_the_other():
+def test_unmatched_line_has_no_time_on_the_other_side():
     found = lpp.diff(renamed("b", "one"), renamed("c", "other"), n=2**20, device=V100)
     one, other = (each for each in found.lines if each.line.kind == "instruction")
     assert (one.after, other.before) == (None, None)
@@ -184,11 +184,11 @@ def test_launches_are_summed():
     once, twice = (lpp.diff(two_launches(), n=(2**19, each), device=V100) for each in (2**19, 2**20))
     assert once.why == "no difference"
     assert numbers(twice.counters)["loads of b"] == (2 * 2**19 / 32, 2 * 2**20 / 32)
-    # The second launch loads twice, and each launch stores once, 4 B a time.
+    # Five accesses of 4 B: the first launch loads once, the second twice, and each stores once.
     assert numbers(twice.traffic)["L1"] == (20 * 2**19, 20 * 2**20)
 
 
-def test_two_explanations_are_compared_as_two_kernels_are():
+def test_diff_of_explanations_equals_diff_of_kernels():
     build, sizes = PLANTED["product"]
     explained = [
         lpp.explain(build(mended=each), device=V100, models=["pipeline"], findings=False, **sizes)
@@ -199,7 +199,7 @@ def test_two_explanations_are_compared_as_two_kernels_are():
     assert lpp.diff(both).to_dict() == lpp.diff(build(), device=[V100, "nvidia-a100"], **sizes).to_dict()
 
 
-def test_with_a_fit_run_times_are_its_and_resources_the_simulators():
+def test_fit_gives_the_times_and_the_simulator_the_resources():
     found = lpp.diff(doubled(), n=(2**18, 2**20), device="amd-r9-fury", model="linear")
     assert found.model == "linear"
     assert found.after == float(lpp.estimate(doubled(), n=2**20, device="amd-r9-fury", model="linear"))
@@ -207,7 +207,7 @@ def test_with_a_fit_run_times_are_its_and_resources_the_simulators():
     assert "'linear' does not model pipelines" in found.notes[-1]
 
 
-def test_questions_that_make_no_sense_are_refused():
+def test_invalid_arguments_are_refused():
     knl, explained = doubled(), lpp.explain(doubled(), n=4096, device=V100, models=["pipeline"], findings=False)
     other = lpp.explain(doubled(), n=4096, device=V100, models=["roofline"], findings=False)
     on_two = lpp.explain(doubled(), n=4096, device=[V100, "nvidia-a100"], models=["pipeline"], findings=False)
@@ -231,22 +231,22 @@ def test_questions_that_make_no_sense_are_refused():
             lpp.diff(*arguments, **options)
 
 
-def test_a_size_that_one_of_two_kernels_has_is_none_for_the_other():
+def test_size_of_only_one_kernel_is_none_for_the_other():
     build, sizes = PLANTED["contraction"]
     found = lpp.diff(doubled(), build(mended=True), n=sizes["n"], m=(None, sizes["m"]), device=V100)
     assert [dict(each.sizes) for each in found.compared] == [{"n": sizes["n"]}, dict(sizes)]
     assert found.labels == ("doubled", "contraction")
 
 
-def test_it_is_plain_values_that_json_holds():
-    said = json.loads(json.dumps(mended("product").to_dict()))
-    assert (said["before"], said["after"]) == (mended("product").before, mended("product").after)
-    assert said["ratio"] == pytest.approx(said["before"] / said["after"])
-    assert [each["name"] for each in said["counters"]] == [each.name for each in mended("product").counters]
-    assert said["lines"][0]["line"]["source"] == mended("product").lines[0].line.source
+def test_difference_is_json_serializable():
+    record = json.loads(json.dumps(mended("product").to_dict()))
+    assert (record["before"], record["after"]) == (mended("product").before, mended("product").after)
+    assert record["ratio"] == pytest.approx(record["before"] / record["after"])
+    assert [each["name"] for each in record["counters"]] == [each.name for each in mended("product").counters]
+    assert record["lines"][0]["line"]["source"] == mended("product").lines[0].line.source
 
 
-def test_what_differs_little_is_counted_and_not_shown():
+def test_small_differences_are_counted_and_not_shown():
     found = mended("product")
     rows = len(found.lines) + len(found.resources) + sum(map(len, found.quantities.values()))
     shown = len(found.shown_lines) + len(found.shown_resources) + sum(map(len, found.shown_quantities.values()))

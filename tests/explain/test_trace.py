@@ -1,4 +1,4 @@
-"""Traces of kernels: which part of a run is drawn, that this is said, and that it is what the model simulates."""
+"""Tests of traces: their events, the part of the run that they show, and their cycles."""
 
 import json
 from pathlib import Path
@@ -18,11 +18,11 @@ V100 = {"device": "nvidia-v100"}
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 
 
-def test_all_of_a_short_run_is_drawn_and_its_cycles_are_those_of_the_model() -> None:
+def test_short_run_is_traced_in_full_with_the_cycles_of_the_model() -> None:
     found = lpp.trace(doubled(group=64), n=64 * 80 * 4, in_cycles=True, **V100)
     check(found.document)
     (launch,) = found.launches
-    # 320 groups on 80 cores, which is what the model simulates too; an estimate adds nothing to it.
+    # 320 groups on 80 cores: the model simulates the same groups, and the estimate adds nothing.
     assert (launch.explicit.groups, launch.total_groups, launch.summary) == (4, 4, ())
     estimate = lpp.estimate(doubled(group=64), n=64 * 80 * 4, model="pipeline", **V100)
     cycles = float(estimate) * lpp.load_device("nvidia-v100").clock
@@ -33,7 +33,7 @@ def test_all_of_a_short_run_is_drawn_and_its_cycles_are_those_of_the_model() -> 
     assert max(ends) == pytest.approx(1000 * cycles, abs=1)
 
 
-def test_a_predictor_of_the_simulating_model_takes_the_place_of_a_device() -> None:
+def test_predictor_of_the_pipeline_model_replaces_the_device() -> None:
     found = lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="pipeline", **V100))
     assert found.document == lpp.trace(doubled(), n=100, **V100).document
     with pytest.raises(ParameterError, match=r"a trace needs the model 'pipeline', got a predictor of 'roofline'"):
@@ -42,7 +42,7 @@ def test_a_predictor_of_the_simulating_model_takes_the_place_of_a_device() -> No
         lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="pipeline", **V100), **V100)
 
 
-def test_names_are_those_of_the_source() -> None:
+def test_event_names_are_expressions_of_the_source() -> None:
     found = lpp.trace(doubled(group=64), n=64, **V100)
     names = {event["name"] for event in found.document["traceEvents"] if event.get("cat") == "instruction"}
     assert {"a[i_inner + i_outer*64]", "b[i_inner + i_outer*64]"} <= names
@@ -50,7 +50,7 @@ def test_names_are_those_of_the_source() -> None:
     assert core.startswith("core of doubled: ")
 
 
-def test_what_is_not_drawn_is_said_in_the_file_too() -> None:
+def test_file_contains_the_notes_on_omitted_parts() -> None:
     found = lpp.trace(triangle(group=64), n=1_000_000, events=2_000, **V100)
     check(found.document)
     assert 1_000 < found.events <= 2_000
@@ -61,17 +61,17 @@ def test_what_is_not_drawn_is_said_in_the_file_too() -> None:
     assert found.document["otherData"]["notes"] == list(found.notes)
     read = " ".join(str(found).split())
     assert all(note in read for note in found.notes)
-    (told,) = found.document["otherData"]["launches"]
-    assert told["groups"] == launch.explicit.groups < told["groups of the core"]
+    (metadata,) = found.document["otherData"]["launches"]
+    assert metadata["groups"] == launch.explicit.groups < metadata["groups of the core"]
 
 
-def test_more_events_show_more() -> None:
+def test_more_events_cover_more_cycles() -> None:
     few, many = (lpp.trace(doubled(), n=100_000, events=events, **V100) for events in (500, 5_000))
     assert few.events <= 500 < many.events <= 5_000
     assert few.launches[0].track.cycles < many.launches[0].track.cycles
 
 
-def test_only_a_launch_with_a_loop_has_fewer_passes_of_loops() -> None:
+def test_only_launches_with_loops_omit_iterations() -> None:
     few = lpp.trace(two_launches(), n=100_000, events=200, **V100)
     assert [launch.explicit.is_shortened for launch in few.launches] == [False, False]
     assert not any("fewer iterations" in sentence for sentence in few.notes)
@@ -80,7 +80,7 @@ def test_only_a_launch_with_a_loop_has_fewer_passes_of_loops() -> None:
     assert any("fewer iterations" in sentence for sentence in launch.summary)
 
 
-def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
+def test_traced_part_equals_a_simulation_of_its_graphs() -> None:
     (launch,) = lpp.trace(doubled(), n=10_000, **V100).launches
     scenario = launch.explicit.simulation.scenario
     issued = [pair for program in scenario.programs for pair in program.issued]
@@ -95,22 +95,22 @@ def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
 
 
 @pytest.mark.parametrize("events", [99, 0, -1, 1e4, True])
-def test_a_trace_without_events_is_refused(events: object) -> None:
+def test_too_few_events_are_refused(events: object) -> None:
     with pytest.raises(ParameterError, match="events must be an integer >= 100"):
         lpp.trace(doubled(), n=64, events=events, **V100)
 
 
-def test_a_trace_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_unwritable_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="the trace cannot be written to"):
         lpp.trace(doubled(), n=64, **V100).save(tmp_path / "no such folder" / "trace.json")
 
 
-def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path: Path) -> None:
+def test_command_writes_the_file_and_prints_a_summary(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    asked = ["trace", DOUBLED, "--set", "n=100000", "--device", "nvidia-v100", "-o", str(path), "--events", "500"]
-    printed = CliRunner().invoke(program, asked)
+    arguments = ["trace", DOUBLED, "--set", "n=100000", "--device", "nvidia-v100", "-o", str(path), "--events", "500"]
+    printed = CliRunner().invoke(program, arguments)
     found = lpp.trace(doubled(), n=100_000, events=500, **V100)
     assert printed.stdout.split() == f"{found}\nwrote {path}; open it at https://ui.perfetto.dev".split()
     assert json.loads(path.read_text(encoding="utf-8")) == found.document
-    told = json.loads(CliRunner().invoke(program, [*asked, "--json"]).stdout)
-    assert told == {"path": str(path), "events": found.events, **found.document["otherData"]}
+    metadata = json.loads(CliRunner().invoke(program, [*arguments, "--json"]).stdout)
+    assert metadata == {"path": str(path), "events": found.events, **found.document["otherData"]}

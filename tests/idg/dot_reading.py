@@ -1,4 +1,4 @@
-"""DOT text read by its grammar."""
+"""Parse DOT text by its grammar."""
 
 import re
 
@@ -6,7 +6,7 @@ TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z_0-9]*|\d+|->|[{}\[\]
 
 
 class Reading:
-    """DOT text read by its grammar: what boxes, arrows and frames there are."""
+    """Parsed DOT text: its boxes (nodes), arrows (edges) and frames (clusters)."""
 
     def __init__(self, text: str) -> None:
         self.tokens, position = [], 0
@@ -64,6 +64,6 @@ class Reading:
 
 
 def unquoted(token: str) -> str:
-    """Return the text that a quoted string stands for in a label."""
+    """Return the text of a quoted string in a label."""
     assert token[0] == token[-1] == '"'
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], token[1:-1])

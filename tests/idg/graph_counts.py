@@ -1,4 +1,4 @@
-"""What graphs say that warps execute, and what counting says that sub-groups do, by the same names."""
+"""Executed instructions by name: from graphs of warps, and from counts of sub-groups."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from loopyperf.memory.kernel_profile import KernelIdg
 
 Numbers = dict[str, int | Fraction]
 WITHOUT_PROPERTY = ("move", "select")
-"""instructions that no count has"""
+"""instructions that counts do not contain"""
 
 
 def counted(kernel: Kernel, sizes: Mapping[str, int], warp_size: int) -> Numbers:
-    """Return how often sub-groups of *warp_size* lanes do what, by counting sets of points."""
+    """Return how often sub-groups of *warp_size* lanes execute each kind of instruction, by counting sets of points."""
     tallies = count_kernel(kernel, "executed", sub_group_size=warp_size).tallies
     found: Counter[str] = Counter()
     for tally in tallies:
@@ -25,7 +25,7 @@ def counted(kernel: Kernel, sizes: Mapping[str, int], warp_size: int) -> Numbers
 
 
 def executed(graphs: KernelIdg) -> Numbers:
-    """Return how often all warps do what, by adding up their graphs."""
+    """Return how often all warps execute each kind of instruction, by adding up their graphs."""
     found: Counter[str] = Counter()
     for launch in graphs.launches:
         for kind in launch.classes:

@@ -1,4 +1,4 @@
-"""Graphs as the passes of the compiler model make them of kernels in a line."""
+"""Source graphs of short kernels, and what passes of the compiler model make of them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def source(
     sizes: Mapping[str, int] | None = None,
     typical: Mapping[str, object] | None = None,
 ) -> Idg:
-    """Return the source graph of the kernel of *code*, whose iname i is that of the lanes if nothing else is said."""
+    """Return the source graph of the kernel of *code*; iname i is mapped to the lanes by default."""
     tagged = lp.tag_inames(unit(domain, code, *arguments), dict(tags or {"i": "l.0"}))
     return source_profile(load_kernel(tagged), dict(sizes or {}), Typical(typical or {})).graph
 
@@ -34,7 +34,7 @@ def folded(graph: Idg) -> Idg:
 
 
 def kinds(graph: Idg) -> list[str]:
-    """Return the instructions of *graph* in words, in the order of the program."""
+    """Return the kind and type of each instruction of *graph* in program order."""
     found = [graph.instructions[place] for place, _ in placed(graph.body)]
     return [f"{each.kind} {each.dtype}".strip() for each in found]
 

@@ -1,4 +1,4 @@
-"""What the instructions of a flat graph compute, down to what is loaded: the same before and after a pass."""
+"""Fingerprints of the values that a flat graph stores; compiler passes must not change them."""
 
 from hashlib import sha1
 from typing import Any
@@ -7,9 +7,9 @@ from loopyperf.idg import Idg, Instruction
 
 
 def stored(flat: Idg) -> list[str]:
-    """Return a fingerprint of what is stored where, for each store in the order of the program.
+    """Return a fingerprint of the address and value of each store in program order.
 
-    What goes through private memory is what it was before: these stores and loads hand a value on.
+    Stores to private memory and loads from it only pass a value on.
     """
     found: list[str] = []
     for place in range(len(flat.instructions)):
@@ -42,7 +42,7 @@ def _meaning(flat: Idg, place: int, found: list[str]) -> str:
 
 
 def _operands(flat: Idg, place: int, found: list[str]) -> Any:
-    """Yield the fingerprint of each operand: of what it is known to be, or of what computes it."""
+    """Yield the fingerprint of each operand: of its known value, or of the instruction that computes it."""
     by_slot = {edge.operand: edge.source for edge in flat.definitions[place] if edge.operand is not None}
     for slot, each in enumerate(flat.instructions[place].operands):
         is_known = each.known is not None or slot not in by_slot
@@ -51,7 +51,7 @@ def _operands(flat: Idg, place: int, found: list[str]) -> Any:
 
 
 def _product(instruction: Instruction, factors: list[str]) -> str:
-    """Return the fingerprint of a product, whose sign is that of its factors together."""
+    """Return the fingerprint of a product, whose sign is the product of the signs of its factors."""
     product = _fingerprint("mul", instruction.dtype, *sorted(each.removeprefix("-") for each in factors))
     return _negative(product) if sum(each.startswith("-") for each in factors) % 2 else product
 

@@ -1,4 +1,4 @@
-"""One warp alone, run through a flat graph by the plain rules: no loops, no steady state, no integers."""
+"""Simulate one warp alone on a flat graph by the plain rules: no loops, no steady state, no integers."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from loopyperf.idg import Idg
 
 
 def cycles_alone(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:
-    """Return when all instructions of *flat* are complete."""
+    """Return the time at which all instructions of *flat* are complete."""
     complete: list[Fraction] = []
     now, free = Fraction(0), dict.fromkeys(lambdas, Fraction(0))
     for place, instruction in enumerate(flat.instructions):
@@ -23,7 +23,7 @@ def cycles_alone(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:
 
 
 def stalls_alone(flat: Idg, memory: str, latency: Fraction) -> Counter[tuple[int, Fraction]]:
-    """Return how often so many instructions are followed by a stall so long, at one instruction a cycle."""
+    """Return how often each stall follows each number of instructions, at one instruction per cycle."""
     arrives: dict[int, Fraction] = {}
     time, issued, found = Fraction(0), 0, Counter[tuple[int, Fraction]]()
     for place, instruction in enumerate(flat.instructions):
@@ -40,7 +40,7 @@ def stalls_alone(flat: Idg, memory: str, latency: Fraction) -> Counter[tuple[int
 
 
 def longest_chain(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:
-    """Return the length of the longest chain of dependences."""
+    """Return the latency of the longest chain of dependences."""
     ends: list[Fraction] = []
     for place, instruction in enumerate(flat.instructions):
         before = max((ends[edge.source] for edge in flat.definitions[place]), default=Fraction(0))
@@ -49,7 +49,7 @@ def longest_chain(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:
 
 
 def busiest(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:
-    """Return for how long at least the last instruction of the busiest pipeline cannot issue."""
+    """Return the earliest issue time of the last instruction of the busiest pipeline."""
     issues = {name: Fraction(each.issue) for name, each in lambdas.items()}
     numbers = Counter(instruction.subsystem for instruction in flat.instructions)
     return max((issues[name] * (number - 1) for name, number in numbers.items()), default=Fraction(0))

@@ -1,4 +1,4 @@
-"""The graphs that the papers draw by hand, typed in."""
+"""The graphs in figures of the papers."""
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction
@@ -10,9 +10,10 @@ MEMORY = ("mem",)
 LEMEIRE = Idg.from_edges(
     kinds=["comp", "comp", "mem", "comp", "comp", "mem"], edges=[(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
 )
-"""Lemeire, Fig. 1: of the four computations exactly one runs beside another (Λapp = 25, section 2.2), and each of the
-two memory instructions comes after two of them (section 2.3.2). That it is the first two which are independent is our
-choice: every number in the text is the same if it is the last two."""
+"""Lemeire, Fig. 1: exactly one of the four computations overlaps with another (Λapp = 25, section 2.2), and each of the
+two memory instructions follows two of them (section 2.3.2). We chose the first two as the independent ones; with the
+last two, every number in the text is the same.
+"""
 LEMEIRE_LAST_TWO = Idg.from_edges(
     kinds=["comp", "comp", "mem", "comp", "comp", "mem"], edges=[(0, 1), (1, 2), (2, 3), (2, 4), (3, 5), (4, 5)]
 )
@@ -36,4 +37,4 @@ CORNELIS = Idg(
 """Cornelis, Fig. 1"""
 
 LOADED = Idg.from_edges(kinds=["mem", "comp"], edges=[(0, 1), (1, 1, 1)], trips=100)
-"""a sum of elements: a load and an addition in each of 100 passes"""
+"""a sum of elements: a load and an addition in each of 100 iterations"""

@@ -1,4 +1,4 @@
-"""Access patterns of kernels written in a line, and of the instructions of graphs, as tests ask for them."""
+"""Short kernels for tests, and the access patterns of kernels and of the instructions of graphs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -27,12 +27,12 @@ from loopyperf.polyhedral.points import Points
 
 
 def flat(name: str, dtype: type = np.float32) -> lp.GlobalArg:
-    """Return an array whose elements are numbered, as many as there may be."""
+    """Return an array of unspecified size that has a single axis."""
     return lp.GlobalArg(name, dtype, shape=None)
 
 
 def unit(domain: str | list[str], code: str, *arguments: object) -> lp.TranslationUnit:
-    """Return a translation unit; arguments that are not named are Loopy's guess."""
+    """Return a translation unit; Loopy infers arguments that are not given."""
     return lp.make_kernel(
         domain,
         code,
@@ -50,7 +50,7 @@ def written(domain: str | list[str], code: str, *arguments: object, tags: Mappin
 
 
 def references(kernel: Kernel, typical: Typical) -> list[tuple[Site, Reference]]:
-    """Return all references of *kernel*, with where they happen."""
+    """Return all references of *kernel* with the sites where they are executed."""
     found: list[tuple[Site, Reference]] = []
     for launch in kernel.launches:
         for instruction in launch.instructions:
@@ -71,19 +71,19 @@ def pattern(
     stride: str | None = None,
     typical: Mapping[str, object] | None = None,
 ) -> AccessPattern:
-    """Return the pattern of the one load, or store, of *array*."""
+    """Return the access pattern of the only load, or store, of *array*."""
     known = Typical(typical or {})
     wanted = (array, direction)
     ((site, ref),) = (each for each in references(kernel, known) if (each[1].array, each[1].direction) == wanted)
-    passes = LaunchExecutions(ExecutionCounter(kernel, known), site.launch, sizes or {}).iterations(site, warp)
-    return access_pattern(ref, passes, stride)
+    warp_iterations = LaunchExecutions(ExecutionCounter(kernel, known), site.launch, sizes or {}).iterations(site, warp)
+    return access_pattern(ref, warp_iterations, stride)
 
 
-# {{{ what instructions access, of the source graph and of what lowering makes of it
+# {{{ accesses of instructions of source graphs and lowered graphs
 
 
 class LaunchAccesses:
-    """The accesses of the first class of warps of a launch, those of copies by the address that they have."""
+    """The accesses of the first warp class of a launch; those of copies have the address of the copy."""
 
     def __init__(self, source: SourceLaunch) -> None:
         self.kinds = source.kinds
@@ -94,7 +94,7 @@ class LaunchAccesses:
         return warp_graph(self.executed)
 
     def access(self, place: int, graph: Idg | None = None) -> AccessPattern:
-        """Return what instruction *place* of *graph*, the source's or a lowered one, asks of memory."""
+        """Return the access pattern of instruction *place* of *graph*, which is the source graph or a lowered one."""
         assert self.executed is not None
         source = self.graph()
         graph = graph or source
@@ -113,9 +113,9 @@ def _of_copy(pattern: AccessPattern, copy: Instruction, loops: tuple[Loop, ...])
     if len(pattern.iterations.activities) != 1:
         raise UncountableError("the lanes that are active depend on the pass, so copies cannot be told apart")
     activity = Activity(pattern.iterations.activities[0].lanes, Points(tuple(map(range, numbers.values()))))
-    passes = replace(pattern.iterations, loops=tuple(numbers), activities=(activity,), lockstep=Lockstep())
-    addresses = addresses_at(pattern.reference, passes, copy.address.expression)
-    return AccessPattern(pattern.reference, passes, addresses, copy.bits // 8)
+    warp_iterations = replace(pattern.iterations, loops=tuple(numbers), activities=(activity,), lockstep=Lockstep())
+    addresses = addresses_at(pattern.reference, warp_iterations, copy.address.expression)
+    return AccessPattern(pattern.reference, warp_iterations, addresses, copy.bits // 8)
 
 
 def launches_of(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> Iterator[LaunchAccesses]:

@@ -1,9 +1,9 @@
-"""Random kernels that have graphs: how many are drawn, from where on, and what Loopy makes of each.
+"""Random kernels for tests of graphs: their number, their seed, and the kernels that Loopy accepts.
 
-Other kernels, and more of them::
+To test other kernels, and more of them::
 
     LOOPYPERF_RANDOM_GRAPHS=500 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
-        .venv/bin/python -m pytest tests/idg/test_random_graphs.py tests/idg/test_stride_classes.py
+        .venv/bin/python -m pytest tests/idg/construction/test_random_graphs.py tests/memory/test_stride_classes.py
 """
 
 import os
@@ -22,7 +22,7 @@ Test = Callable[[RandomKernel], None]
 
 
 def for_random_kernels(test: Test) -> Callable[[], None]:
-    """Return *test* of many random kernels, the same ones in each run."""
+    """Return *test* for many random kernels, which are the same in each run."""
     chosen = settings(
         max_examples=KERNELS,
         database=None,
@@ -33,12 +33,12 @@ def for_random_kernels(test: Test) -> Callable[[], None]:
 
 
 def loaded(description: RandomKernel) -> Kernel:
-    """Return the kernel of *description*; one that Loopy refuses, or that asks for shares, is passed over."""
+    """Return the kernel of *description*; skip one that Loopy rejects, or that has data-dependent conditions."""
     if description.share is not None:
         reject()
     try:
         unit = description.build()
-    except Exception:  # a transformation lets through what isl, pymbolic and Python itself raise
+    except Exception:  # transformations raise exceptions of isl, pymbolic and Python
         return reject()
     try:
         return load_kernel(unit)

@@ -1,7 +1,8 @@
-"""What one warp executes, instruction by instruction, with who wrote last what each one reads.
+"""Replay the instructions that one warp executes, and find the last writer of each value that an instruction reads.
 
-An independent road to the flat graph: every execution is listed with the values of its loops, put into the order of
-the schedule, and the last writer of each cell is kept in a dictionary. Nothing is derived, and isl only lists points.
+This is an independent implementation of the flat graph: it lists every execution with the values of its loop
+variables, sorts the executions into the order of the schedule, and keeps the last writer of each cell in a dictionary.
+It derives nothing symbolically, and isl only lists points.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +16,11 @@ from loopyperf.idg.warps.executions import WarpExecutions
 from loopyperf.idg.warps.warp_classes import iname_values
 
 Execution = tuple[int, dict[str, int]]
-"""an instruction, and the values of the loops around it"""
+"""the number of an instruction, and the values of the variables of the loops around it"""
 
 
 class Replay:
-    """The executions of one warp, and the edges between them as pairs of their places."""
+    """The executions of one warp, and the edges between them as pairs of positions."""
 
     def __init__(self, program: LaunchProgram, executions: WarpExecutions) -> None:
         self.program, self.drafts = program, program.drafts
@@ -70,7 +71,7 @@ class Replay:
         return node is not None and any(place == node for place, _ in self._latest)
 
     def _find(self, node: int | None, values: tuple[int, ...]) -> int | None:
-        """Return the execution of *node* in the pass with these *values*, or in that of the loops around both."""
+        """Return the execution of *node* in the iteration with these *values*, or in that of the loops around both."""
         if node is None:
             return None
         depth = len(self.drafts[node].statement.loops)
@@ -107,7 +108,7 @@ class Replay:
         return ref.array in self.exchanged
 
     def _before_barrier(self, here: int, place: int) -> None:
-        """Keep in mind the last store of each instruction since the last barrier, which waits for all of them."""
+        """Record the last store of each instruction since the last barrier; the next barrier waits for all of them."""
         ref = self.drafts[place].reference
         if self.drafts[place].kind == "barrier":
             self.edges |= {(store, here) for store in self._stored.values()}

@@ -1,4 +1,4 @@
-"""Random rolled graphs and latencies for the metrics of graphs."""
+"""Random rolled graphs and latencies for tests of graph metrics."""
 
 from hypothesis import strategies as st
 from pymbolic import parse
@@ -18,7 +18,7 @@ lambdas = st.fixed_dictionaries(
 
 
 def rolled_graphs() -> st.SearchStrategy[Idg]:
-    """Return graphs of up to 7 instructions, whose loops may run for longer."""
+    """Return random graphs of up to 7 instructions, whose loops have up to 47 iterations."""
     return graphs_of(
         Sorts(
             subsystems=PIPELINES,

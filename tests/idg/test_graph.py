@@ -1,4 +1,4 @@
-"""Graphs typed in by hand, their loops unrolled, and graphs that make no sense."""
+"""Test graphs that are built from edges, their unrolling, and errors of invalid graphs."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ def pairs(graph: Idg) -> list[tuple[int, int]]:
     return sorted((edge.source, edge.target) for edge in graph.edges)
 
 
-def test_a_graph_is_typed_in_as_kinds_and_edges() -> None:
+def test_graph_is_built_from_kinds_and_edges() -> None:
     graph = Idg.from_edges(kinds=["alu", "alu", "mem"], edges=[(0, 1), (1, 2)])
     assert [each.subsystem for each in graph.instructions] == ["alu", "alu", "mem"]
     assert (graph.order, graph.executed) == ((0, 1, 2), 3)
@@ -37,20 +37,20 @@ def test_unrolling_a_graph_without_loops_changes_nothing() -> None:
     assert pairs(graph.unrolled()) == [(0, 2), (1, 2)]
 
 
-def test_a_loop_costs_one_body_however_many_passes_it_makes() -> None:
+def test_loop_is_stored_as_one_body_for_any_trip_count() -> None:
     graph = Idg.from_edges(["alu", "mem"], [(0, 1), (0, 0, 1)], trips=10**6)
     assert (len(graph.instructions), graph.executed) == (2, 2 * 10**6)
 
 
-def test_an_unrolled_loop_has_each_pass_wait_for_those_that_it_depends_on() -> None:
-    # Three passes of two instructions: (0, 1), (2, 3), (4, 5). The second uses the first of its own pass, the first
-    # uses the second of the pass before, and the first of two passes before.
+def test_unrolled_iterations_depend_on_earlier_iterations() -> None:
+    # Three iterations of two instructions: (0, 1), (2, 3), (4, 5). The second uses the first of its own iteration; the
+    # first uses the second of the previous iteration, and the first of two iterations before.
     graph = Idg.from_edges(["alu", "mem"], [(0, 1), (1, 0, 1), (0, 0, 2)], trips=3)
     assert pairs(graph.unrolled()) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4), (4, 5)]
 
 
-def test_passes_of_an_inner_loop_may_depend_on_the_outer_one() -> None:
-    # for i < 3: for j <= i: one instruction that uses that of the pass before: 6 in one chain.
+def test_inner_trip_count_may_depend_on_the_outer_loop() -> None:
+    # for i < 3: for j <= i: one instruction that uses that of the previous iteration: 6 in one chain.
     instruction = Instruction("alu", executions=6)
     within = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine.variable("j", -1)))
     across = Edge(0, 0, (1,), (Affine.variable("i", -1), Affine.variable("i", -1)), condition=parse("j == 0"))
@@ -58,8 +58,8 @@ def test_passes_of_an_inner_loop_may_depend_on_the_outer_one() -> None:
     assert pairs(graph.unrolled()) == [(place, place + 1) for place in range(5)]
 
 
-def test_a_graph_numbers_its_loops_in_the_order_of_the_program() -> None:
-    # Two loops of one name and one body each, as copies of an outer loop have them, are told apart by their numbers.
+def test_loops_are_numbered_in_program_order() -> None:
+    # Two loops of the same name, as in copies of an outer loop, are distinguished by their numbers.
     inner = Loop("j", 2, (0,)), Loop("j", 2, (1,))
     graph = Idg((Instruction("alu"),) * 3, (), (Loop("i", 3, inner), Loop("j", 2, (2,))))
     numbers = [[(loop.name, loop.number) for loop in around] for around in graph.loops_around]
@@ -68,32 +68,32 @@ def test_a_graph_numbers_its_loops_in_the_order_of_the_program() -> None:
     assert pickle.loads(pickle.dumps(graph)) == graph
 
 
-def test_an_instruction_may_run_in_some_passes_only() -> None:
+def test_conditional_instruction_is_executed_in_some_iterations() -> None:
     often, seldom = Instruction("alu", executions=4), Instruction("mem", executions=2, condition=parse("i % 2 == 1"))
     graph = Idg((often, seldom), (Edge(0, 1, (0,), (Affine.variable("i"),)),), (Loop("i", 4, (0, 1)),))
     assert [each.kind for each in graph.unrolled().instructions] == ["alu", "alu", "mem", "alu", "alu", "mem"]
     assert pairs(graph.unrolled()) == [(1, 2), (4, 5)]
 
 
-def test_instructions_that_wait_for_each_other_are_refused() -> None:
+def test_cyclic_dependence_within_an_iteration_raises() -> None:
     with pytest.raises(GraphError, match=r"cyclic dependence within one iteration: (0 -> 1 -> 0|1 -> 0 -> 1)"):
         Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0)])
     Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0, 1)], trips=2)
 
 
-def test_an_edge_that_leads_backwards_is_refused() -> None:
+def test_backward_edge_raises() -> None:
     with pytest.raises(GraphError, match="edge 2 -> 0 points backward; list definitions before uses"):
         Idg.from_edges(["alu", "alu", "alu"], [(0, 1), (2, 0)])
     with pytest.raises(GraphError, match="edge 1 -> 0 points backward"):
         Idg.from_edges(["alu", "alu"], [(1, 0)], trips=9)
 
 
-def test_an_edge_that_leads_nowhere_is_refused() -> None:
+def test_edge_to_a_missing_instruction_raises() -> None:
     with pytest.raises(GraphError, match="edge 0 -> 2 refers to a missing instruction; the graph has 2 instructions"):
         Idg.from_edges(["alu", "alu"], [(0, 2)])
 
 
-def test_a_flat_graph_above_the_limit_is_refused_with_the_keyword() -> None:
+def test_unrolling_above_the_limit_raises_and_names_the_keyword() -> None:
     graph = Idg.from_edges(["alu"], [(0, 0, 1)], trips=10**9)
     with pytest.raises(
         GraphError, match=r"more than 1000 instructions; call unrolled\(limit=...\) with a higher limit"
@@ -101,12 +101,12 @@ def test_a_flat_graph_above_the_limit_is_refused_with_the_keyword() -> None:
         graph.unrolled(limit=1000)
 
 
-def test_graphs_are_values() -> None:
+def test_pickled_graph_is_equal() -> None:
     graph = Idg.from_edges(["alu", "mem"], [(0, 1), (1, 0, 1)], trips=3)
     assert pickle.loads(pickle.dumps(graph)) == graph
 
 
-def test_an_edge_with_a_plain_string_is_the_one_with_its_dependence() -> None:
+def test_edge_with_a_string_equals_edge_with_a_dependence() -> None:
     assert [each.value for each in Dependence] == ["data", "memory", "synchronization", "control"]
     for each in Dependence:
         plain, edge = Edge(0, 1, through=each.value), Edge(0, 1, through=each)
@@ -115,21 +115,21 @@ def test_an_edge_with_a_plain_string_is_the_one_with_its_dependence() -> None:
 
 
 @pytest.mark.parametrize("words", [Opcode, Pipeline, MemorySpace, Dependence])
-def test_a_word_is_written_as_the_string_that_it_equals(words: type[Word]) -> None:
+def test_enum_member_is_written_as_its_string(words: type[Word]) -> None:
     for each in words:
         assert (each, hash(each), repr(each), f"{each}") == (each.value, hash(each.value), repr(each.value), each.value)
         assert copy.deepcopy(each) is pickle.loads(pickle.dumps(each)) is each
         assert json.dumps({each: each}) == msgspec.json.encode({each: each}).decode().replace(":", ": ")
 
 
-def test_kinds_of_a_graph_that_is_typed_in_may_be_any_words() -> None:
+def test_kinds_of_a_graph_from_edges_may_be_any_strings() -> None:
     typed = Idg.from_edges(["alu", "mem", "barrier"], [(0, 1), (1, 2)])
     assert typed == Idg.from_edges([Pipeline.ALU, "mem", Opcode.BARRIER], [(0, 1), (1, 2)])
     assert repr(typed.instructions) == repr(Idg.from_edges([Pipeline.ALU, "mem", Opcode.BARRIER], []).instructions)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-def test_a_kernel_is_made_of_opcodes_and_of_what_executes_them(dtype: type) -> None:
+def test_kernel_graph_has_only_enum_members_as_kinds_and_subsystems(dtype: type) -> None:
     functions = "" if dtype == np.int32 else " + exp(a[i]) + a[i]**2.5"
     unit = lp.make_kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < 9}",

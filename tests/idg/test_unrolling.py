@@ -1,4 +1,4 @@
-"""How often something runs in loops, found without walking through them, is what walking through them finds."""
+"""Test the number of executions in loops against enumeration of all iterations."""
 
 from time import process_time
 
@@ -17,21 +17,21 @@ CLAMPS = ("i - 1 == j", "i < 1 or i >= 29", "i >= 1 and j <= 22", "i*j >= 40", "
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 47), st.sampled_from([0, 1, 3, 25, "i + 1", "i % 3"]))
 @pytest.mark.parametrize("text", [*OF_INNER, *CLAMPS])
-def test_runs_are_those_of_all_passes(text: str, trips: int, inner: int | str) -> None:
-    condition, passes = parse(text), parse(str(inner))
-    loops = [Loop("i", trips, ()), Loop("j", passes, ())]
-    points = ((i, j) for i in range(trips) for j in range(evaluate(passes, {"i": i})))
+def test_number_of_runs_matches_enumeration_of_iterations(text: str, trips: int, inner: int | str) -> None:
+    condition, inner_trips = parse(text), parse(str(inner))
+    loops = [Loop("i", trips, ()), Loop("j", inner_trips, ())]
+    points = ((i, j) for i in range(trips) for j in range(evaluate(inner_trips, {"i": i})))
     assert number_of_runs(condition, loops) == sum(bool(evaluate(condition, {"i": i, "j": j})) for i, j in points)
 
 
 @pytest.mark.parametrize(("text", "runs"), [("i >= 1 and i < 999999999", 10**9 - 2), ("i + j == 7", 8)])
-def test_the_ends_of_long_loops_are_found_at_once(text: str, runs: int) -> None:
+def test_number_of_runs_in_long_loops_is_found_at_once(text: str, runs: int) -> None:
     start = process_time()
     assert number_of_runs(parse(text), [Loop("i", 10**9, ()), Loop("j", 10**9, ())][: 1 + ("j" in text)]) == runs
     assert process_time() - start < 5
 
 
-def test_tests_of_different_loops_are_multiplied() -> None:
+def test_runs_with_conditions_on_different_loops_are_multiplied() -> None:
     # Seven axes of ten, each padded by one at both ends, as pytato writes it.
     loops = [Loop(f"i{axis}", 10, ()) for axis in range(7)]
     inside = parse(" and ".join(f"i{axis} >= 1 and i{axis} < 9" for axis in range(7)))

@@ -1,4 +1,4 @@
-"""The front door: what is read off Loopy's schedule, and what is refused."""
+"""Loading of Loopy kernels: launches, grids and memory from Loopy's schedule, accepted inputs, and errors."""
 
 from typing import Any
 
@@ -55,10 +55,10 @@ def extents(axes: Any, **sizes: int) -> dict[int, int]:
     return {axis: int(evaluate(pw_aff_to_expr(extent, int_ok=True), dict(sizes))) for axis, extent in axes.items()}
 
 
-# {{{ what is read off
+# {{{ contents of a loaded kernel
 
 
-def test_one_launch_has_the_grid_that_the_tags_say() -> None:
+def test_grid_of_one_launch_follows_the_tags() -> None:
     kernel = load_kernel(scaled())
     (launch,) = kernel.launches
     assert kernel.name == launch.name == "scaled"
@@ -67,8 +67,8 @@ def test_one_launch_has_the_grid_that_the_tags_say() -> None:
     assert (launch.barriers, launch.host_inames, launch.local_memory) == ((), frozenset(), 0)
 
 
-def test_a_group_is_as_large_as_at_any_size() -> None:
-    # Of every third point only the second of a pair is there at n = 2, where Loopy starts groups of two all the same.
+def test_group_size_is_the_same_at_all_sizes() -> None:
+    # At n = 2 the domain has only i = 1, the second lane of its group; Loopy launches groups of two anyway.
     unit = lp.make_kernel(
         "{ [i]: 0 <= i < n and i mod 3 = 1 }", "a[i] = 2*a[i]", [lp.GlobalArg("a", np.float32), "..."]
     )
@@ -77,8 +77,8 @@ def test_a_group_is_as_large_as_at_any_size() -> None:
     assert [extents(launch.local_axes, n=n) for n in (2, 4, 5, 100)] == [{0: 2}] * 4
 
 
-def test_a_group_reaches_from_the_least_first_to_the_greatest_last_value() -> None:
-    # i from -1 to n-1, in fours: at n = 0 only the last lane of a group is there, from n = 1 on all four may be.
+def test_group_extent_covers_all_values_of_the_local_iname() -> None:
+    # i from -1 to n-1, in groups of four: at n = 0 only the last lane is active; from n = 1 all four can be.
     unit = lp.make_kernel(
         "{ [i]: -1 <= i < n }", "a[i + 1] = 2*a[i + 1]", [lp.GlobalArg("a", np.float32, shape="n + 1"), "..."]
     )
@@ -97,13 +97,13 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
     assert (first.local_memory, second.local_memory) == (0, 2 * 32 * 4)
 
 
-def test_lengths_of_axes_are_not_negative_whatever_constants_loopy_guesses() -> None:
+def test_axis_lengths_are_assumed_nonnegative() -> None:
     unit = lp.make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]", lang_version=LANGUAGE)
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
     assert kernel.assumptions.is_equal(isl.BasicSet("[lo, n] -> { : n >= lo }"))
 
 
-def test_an_axis_of_unknown_length_is_no_constraint() -> None:
+def test_axis_of_unknown_length_adds_no_assumption() -> None:
     rows = lp.GlobalArg("out", np.float32, shape=(None, "n"), strides=("n", 1))
     unit = lp.make_kernel(
         "{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", [rows, lp.ValueArg("n", np.int32)], lang_version=LANGUAGE
@@ -119,7 +119,7 @@ def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
     )
 
 
-def test_a_barrier_knows_its_loops_on_device_and_host() -> None:
+def test_barriers_record_device_and_host_loops() -> None:
     unit = lp.make_kernel(
         ["[t] -> {[step]: 0<=step<t}", "[n] -> {[g,k,l]: 0<=g<n and 0<=k<4 and 0<=l<16}"],
         """
@@ -141,13 +141,13 @@ def test_a_barrier_knows_its_loops_on_device_and_host() -> None:
     assert [barrier.inames for barrier in launch.barriers] == [{"step", "k"}, {"step", "k"}]
 
 
-def test_a_kernel_without_axes_is_a_launch_of_one_work_item() -> None:
+def test_untagged_kernel_launches_one_work_item() -> None:
     unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", lang_version=LANGUAGE)
     (launch,) = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32})).launches
     assert (dict(launch.group_axes), dict(launch.local_axes)) == ({}, {})
 
 
-def test_reductions_and_prefetches_are_instructions_in_the_order_of_the_schedule() -> None:
+def test_reductions_and_prefetches_follow_schedule_order() -> None:
     unit = lp.make_kernel(
         "{[i,k]: 0<=i<n and 0<=k<16}",
         "out[i] = sum(k, a[k]) {id=add}",
@@ -171,12 +171,12 @@ def test_parameters_are_the_integer_arguments() -> None:
     )
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
     assert kernel.parameters == {"m", "n"}
-    # The space of the assumptions has all of them, so that every count lives in one space.
+    # The assumptions have all parameters, so that all counts share one isl space.
     assert kernel.assumptions.get_var_names_not_none(isl.dim_type.param) == ["m", "n"]
     assert kernel.assumptions.plain_is_equal(isl.BasicSet("[m,n] -> {: n>=1}").params())
 
 
-def test_only_arrays_outside_of_registers_live_in_memory() -> None:
+def test_only_arrays_outside_registers_are_in_memory() -> None:
     unit = lp.make_kernel(
         "{[i,j]: 0<=i<n and 0<=j<4}",
         "<> p[j] = x*a[i] {inames=i:j}\n<> s = sum(j, p[j]) {inames=i}\nout[i] = s",
@@ -189,7 +189,7 @@ def test_only_arrays_outside_of_registers_live_in_memory() -> None:
     assert in_memory == {"a": True, "out": True, "p": False, "s": False, "x": False, "n": False}
 
 
-def test_temporaries_that_share_their_storage_count_once() -> None:
+def test_temporaries_with_shared_storage_count_once() -> None:
     unit = lp.make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         """
@@ -209,7 +209,7 @@ def test_temporaries_that_share_their_storage_count_once() -> None:
     assert [load_kernel(unit).launches[0].local_memory for unit in (unit, shared)] == [2 * 64, 64]
 
 
-def test_what_lanes_compute_into_registers_may_differ_between_them() -> None:
+def test_lane_variables_are_registers_that_differ_by_lane() -> None:
     unit = lp.make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         """
@@ -234,11 +234,11 @@ def test_what_lanes_compute_into_registers_may_differ_between_them() -> None:
 # }}}
 
 
-# {{{ what may come in
+# {{{ accepted inputs
 
 
 def summary(kernel: Kernel) -> list[Any]:
-    """Return what can be compared of a kernel's launches."""
+    """Return the properties of a kernel's launches that can be compared."""
     return [
         ([str(insn) for insn in launch.instructions], launch.barriers, extents(launch.group_axes, n=40))
         for launch in kernel.launches
@@ -257,7 +257,7 @@ def summary(kernel: Kernel) -> list[Any]:
     ids=["preprocessed", "linearized", "loop kernel", "preprocessed loop kernel", "linearized loop kernel"],
 )
 @pytest.mark.parametrize("build", [scaled, two_steps])
-def test_a_kernel_is_the_same_however_far_loopy_has_prepared_it(build: Any, prepare: Any) -> None:
+def test_preprocessed_and_linearized_kernels_load_the_same(build: Any, prepare: Any) -> None:
     assert summary(load_kernel(build())) == summary(load_kernel(prepare(build())))
 
 
@@ -275,22 +275,22 @@ def test_every_device_target_has_all_launches(target: Any) -> None:
 # }}}
 
 
-# {{{ what is refused: what was wrong, what was received, what to do
+# {{{ errors
 
 
 @pytest.mark.parametrize("wrong", [3, "out[i] = 2*a[i]", None])
-def test_what_is_no_kernel_is_refused_by_its_type(wrong: Any) -> None:
+def test_object_of_wrong_type_raises(wrong: Any) -> None:
     with pytest.raises(KernelError, match=f"got {type(wrong).__name__}; build one with loopy.make_kernel"):
         load_kernel(wrong)
 
 
-def test_missing_types_are_named_and_can_be_stated() -> None:
+def test_error_names_arguments_without_a_type() -> None:
     unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untyped", lang_version=LANGUAGE)
     with pytest.raises(KernelError, match=r"'untyped' has arguments without a type: a; .*add_and_infer_dtypes"):
         load_kernel(unit)
 
 
-def test_types_that_do_not_fit_together_are_refused_with_loopys_reason() -> None:
+def test_type_inference_error_includes_loopys_message() -> None:
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE
     )
@@ -298,9 +298,9 @@ def test_types_that_do_not_fit_together_are_refused_with_loopys_reason() -> None
         load_kernel(unit)
 
 
-# Loopy's text reader takes "not i == 0" for "(not i) == 0".
+# Loopy parses "not i == 0" as "(not i) == 0".
 @pytest.mark.parametrize("condition", ["not i == 0"])
-def test_a_condition_that_loopys_check_of_bounds_stumbles_over_is_to_be_stated(condition: str) -> None:
+def test_misparsed_condition_needs_a_probability(condition: str) -> None:
     arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
     unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)
     with pytest.raises(UncountableError, match=r"the source does not tell how often .* holds; give its probability"):
@@ -309,7 +309,7 @@ def test_a_condition_that_loopys_check_of_bounds_stumbles_over_is_to_be_stated(c
     assert counts["global store 32-bit stride 0"](n=64) == 32
 
 
-def test_a_refusal_of_loopys_without_a_reason_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loopy_error_without_message_names_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
     def map_bitwise_and(*_: object) -> None:
         raise NotImplementedError
 
@@ -319,7 +319,7 @@ def test_a_refusal_of_loopys_without_a_reason_says_where_it_comes_from(monkeypat
         load_kernel(unit)
 
 
-def test_of_several_entry_points_one_is_to_be_chosen() -> None:
+def test_several_entry_points_raise() -> None:
     units = [
         lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name, lang_version=LANGUAGE) for name in ("one", "two")
     ]
@@ -329,13 +329,13 @@ def test_of_several_entry_points_one_is_to_be_chosen() -> None:
     assert load_kernel(both.with_entrypoints("two")).name == "two"
 
 
-def test_a_translation_unit_without_entry_point_is_refused() -> None:
+def test_translation_unit_without_entry_point_raises() -> None:
     function = lp.make_function("{[i]: 0<=i<10}", "y[i] = 2*x[i]", name="double", lang_version=LANGUAGE)
     with pytest.raises(KernelError, match="this one has none"):
         load_kernel(function)
 
 
-def test_a_loop_kernel_whose_functions_only_its_unit_knows_is_refused() -> None:
+def test_loop_kernel_with_undefined_functions_raises() -> None:
     unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i]) + sqrt(b[i])", name="roots", lang_version=LANGUAGE)
     unit = lp.preprocess_program(lp.add_and_infer_dtypes(unit, {"a": np.float32, "b": np.float64}))
     with pytest.raises(
@@ -344,7 +344,7 @@ def test_a_loop_kernel_whose_functions_only_its_unit_knows_is_refused() -> None:
         load_kernel(unit.default_entrypoint)
 
 
-def test_a_grid_without_bounds_is_refused_by_the_instruction_that_spans_it() -> None:
+def test_unbounded_grid_error_names_the_instruction() -> None:
     unit = lp.make_kernel(
         "{[i]: 0<=i}",
         "out[0] = 1 {id=write, inames=i}",
@@ -355,7 +355,7 @@ def test_a_grid_without_bounds_is_refused_by_the_instruction_that_spans_it() -> 
         load_kernel(lp.tag_inames(unit, {"i": "g.0"}))
 
 
-def test_a_schedule_that_does_not_exist_is_refused() -> None:
+def test_cyclic_dependencies_raise() -> None:
     unit = lp.make_kernel(
         "{[i,j]: 0<=i,j<4}",
         "a[i] = 1 {id=one, dep=two}\nb[j] = 2 {id=two, dep=one}",

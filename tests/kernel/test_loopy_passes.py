@@ -1,4 +1,4 @@
-"""Loopy's passes: kernels for which Loopy generates no code are refused, and its dumps are held back."""
+"""Loopy's passes: kernels without generated code raise errors, and Loopy's dumps are suppressed."""
 
 from threading import Thread
 from typing import Any
@@ -22,7 +22,7 @@ def scaled() -> lp.TranslationUnit:
     return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
-def passing_a_private_value_to_a_second_launch() -> lp.TranslationUnit:
+def private_value_used_in_second_launch() -> lp.TranslationUnit:
     unit = lp.make_kernel(
         "{[i]: 0<=i<1024}",
         """
@@ -37,23 +37,23 @@ def passing_a_private_value_to_a_second_launch() -> lp.TranslationUnit:
     return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
-def saved_without_a_new_schedule() -> lp.TranslationUnit:
-    return lp.save_and_reload_temporaries(lp.preprocess_program(passing_a_private_value_to_a_second_launch()))
+def saved_without_new_schedule() -> lp.TranslationUnit:
+    return lp.save_and_reload_temporaries(lp.preprocess_program(private_value_used_in_second_launch()))
 
 
-def split_after_its_schedule_was_made() -> lp.TranslationUnit:
+def split_after_linearization() -> lp.TranslationUnit:
     unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untiled", lang_version=LANGUAGE)
     unit = lp.add_and_infer_dtypes(unit, {"a": np.float32})
     return lp.split_iname(lp.linearize(lp.preprocess_program(unit)), "i", 16)
 
 
-def renamed_after_its_schedule_was_made() -> lp.TranslationUnit:
+def renamed_after_linearization() -> lp.TranslationUnit:
     unit = lp.linearize(lp.preprocess_program(scaled()))
     kernel = unit.default_entrypoint
     return unit.with_kernel(kernel.copy(instructions=[each.copy(id="other") for each in kernel.instructions]))
 
 
-def of_a_length_that_is_no_argument() -> lp.TranslationUnit:
+def length_without_argument() -> lp.TranslationUnit:
     unit = scaled()
     (array,) = (each for each in unit.default_entrypoint.args if each.name == "a")
     args = [array.copy(shape=("m",)) if each is array else each for each in unit.default_entrypoint.args]
@@ -61,36 +61,36 @@ def of_a_length_that_is_no_argument() -> lp.TranslationUnit:
 
 
 WITHOUT_CODE = {
-    passing_a_private_value_to_a_second_launch: "without a definition",
-    saved_without_a_new_schedule: "linearize again",
-    split_after_its_schedule_was_made: "linearize again",
-    renamed_after_its_schedule_was_made: "linearize again",
-    of_a_length_that_is_no_argument: "non-argument",
+    private_value_used_in_second_launch: "without a definition",
+    saved_without_new_schedule: "linearize again",
+    split_after_linearization: "linearize again",
+    renamed_after_linearization: "linearize again",
+    length_without_argument: "non-argument",
 }
 
 
 @pytest.mark.parametrize("build", WITHOUT_CODE)
-def test_a_kernel_for_which_loopy_has_no_code_is_refused_on_one_line(build: Any, capfd: Any) -> None:
+def test_kernel_without_generated_code_raises_a_one_line_error(build: Any, capfd: Any) -> None:
     unit = build()
-    with pytest.raises(Exception):  # noqa: B017, PT011  Loopy raises a KeyError where a schedule is stale
+    with pytest.raises(Exception):  # noqa: B017, PT011  Loopy raises a KeyError if a schedule is stale
         lp.generate_code_v2(unit)
     capfd.readouterr()
-    with pytest.raises(KernelError, match=WITHOUT_CODE[build]) as refused:
+    with pytest.raises(KernelError, match=WITHOUT_CODE[build]) as error:
         load_kernel(unit)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(error.value)
     ranking = lpp.rank({"right": scaled(), "wrong": unit}, n=1024, device="nvidia-v100", model="roofline")
     assert (ranking.order, set(ranking.failures)) == (("right",), {"wrong"})
     assert capfd.readouterr().out == ""
 
 
-def test_a_kernel_saved_and_linearized_anew_is_counted_with_its_spills_to_global_memory() -> None:
-    saved = saved_without_a_new_schedule()
+def test_saved_temporaries_are_counted_as_global_accesses() -> None:
+    saved = saved_without_new_schedule()
     again = saved.with_kernel(lp.get_one_linearized_kernel(saved["passing"], saved.callables_table))
     found = lpp.count(again).properties().evaluate()
     assert (found["global load 64-bit stride 1"], found["global store 64-bit stride 1"]) == (3 * 1024, 2 * 1024)
 
 
-def leaving_out_an_axis() -> lp.TranslationUnit:
+def with_unused_axis() -> lp.TranslationUnit:
     unit = lp.make_kernel(
         "{[i,j]: 0<=i,j<n}", "a[i] = 2*b[i] {id=one}\nc[i,j] = 3*d[i,j] {id=two}", name="both", lang_version=LANGUAGE
     )
@@ -102,33 +102,33 @@ def leaving_out_an_axis() -> lp.TranslationUnit:
 @pytest.mark.parametrize("asked", [{"device": "nvidia-v100", "model": "roofline"}, {"device": "amd-r9-fury"}])
 def test_a_kernel_that_needs_more_hardware_axes_is_estimated_with_a_note(asked: Any) -> None:
     with pytest.raises(Exception, match="add_inames_for_unused_hw_axes"):
-        lp.generate_code_v2(leaving_out_an_axis())
-    said = [lpp.estimate(unit, n=1024, **asked).notes for unit in (leaving_out_an_axis(), with_all_axes())]
-    assert [sum("do not use all hardware axes (one)" in note for note in notes) for notes in said] == [1, 0]
+        lp.generate_code_v2(with_unused_axis())
+    all_notes = [lpp.estimate(unit, n=1024, **asked).notes for unit in (with_unused_axis(), with_all_axes())]
+    assert [sum("do not use all hardware axes (one)" in note for note in notes) for notes in all_notes] == [1, 0]
 
 
 def with_all_axes() -> lp.TranslationUnit:
-    return lp.add_inames_for_unused_hw_axes(leaving_out_an_axis())
+    return lp.add_inames_for_unused_hw_axes(with_unused_axis())
 
 
-# {{{ what Loopy prints
+# {{{ Loopy's output
 
 
-def of_an_unknown_function() -> lp.TranslationUnit:
+def with_unknown_function() -> lp.TranslationUnit:
     unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = frobnicate(x[i])", lang_version=LANGUAGE)
     return lp.add_dtypes(unit, {"x": np.float32, "y": np.float32})
 
 
 def test_loopys_dump_of_a_program_is_not_printed(capfd: Any) -> None:
     with pytest.raises(Exception, match="frobnicate"):
-        lp.linearize(lp.preprocess_program(of_an_unknown_function()))
-    assert "KERNEL" in capfd.readouterr().out  # this is what would be printed
+        lp.linearize(lp.preprocess_program(with_unknown_function()))
+    assert "KERNEL" in capfd.readouterr().out  # the dump that load_kernel suppresses
     with pytest.raises(KernelError, match="Unknown function 'frobnicate'"):
-        load_kernel(of_an_unknown_function())
+        load_kernel(with_unknown_function())
     assert capfd.readouterr().out == ""
 
 
-def test_what_others_print_meanwhile_is_printed(capfd: Any) -> None:
+def test_output_of_user_and_other_threads_is_kept(capfd: Any) -> None:
     other = Thread(target=print, args=("in another thread",))
     with without_dumps():
         print("by the user")

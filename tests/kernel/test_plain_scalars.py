@@ -1,4 +1,4 @@
-"""Integer arguments that are only computed with need not be stated for a graph, nor to fit a described device."""
+"""Integer arguments that affect only computed values are not required for graphs and estimates."""
 
 import islpy as isl
 import loopy as lp
@@ -30,11 +30,11 @@ def kernel(text: str, domain: str = DOMAIN, shape: str = "n") -> lp.TranslationU
         ("a[i] = p if i < q else 2", {"p"}),
     ],
 )
-def test_loops_conditions_and_addresses_decide(text: str, plain: set[str]) -> None:
+def test_scalars_in_loops_conditions_and_addresses_are_not_plain(text: str, plain: set[str]) -> None:
     assert plain_scalars(kernel(text).default_entrypoint, {"n", "p", "q"}) == plain
 
 
-def test_bounds_of_loops_lengths_and_assumptions_decide() -> None:
+def test_scalars_in_bounds_lengths_and_assumptions_are_not_plain() -> None:
     unit = kernel("a[i] = sum(j, j + p)", "{[i, j]: 0 <= i < n and 0 <= j < q}")
     assert plain_scalars(unit.default_entrypoint, {"n", "p", "q"}) == {"p"}
     assert plain_scalars(kernel("a[i] = p*q", shape="n + q").default_entrypoint, {"n", "p", "q"}) == {"p"}
@@ -42,7 +42,7 @@ def test_bounds_of_loops_lengths_and_assumptions_decide() -> None:
     assert plain_scalars(assumed.default_entrypoint, {"n", "p", "q"}) == {"q"}
 
 
-def test_what_foreign_code_reads_decides() -> None:
+def test_scalars_read_by_c_instructions_are_not_plain() -> None:
     unit = lp.make_kernel(
         DOMAIN,
         [lp.CInstruction("i", "a[i] = p;", read_variables=frozenset({"p"}), assignees=("a[i]",)), "a[i] = q"],
@@ -53,15 +53,15 @@ def test_what_foreign_code_reads_decides() -> None:
     assert plain_scalars(unit.default_entrypoint, {"n", "p", "q"}) == {"q"}
 
 
-def test_a_graph_asks_for_sizes_and_not_for_scalars() -> None:
+def test_graph_needs_sizes_but_no_plain_scalars() -> None:
     unit = kernel("a[i] = a[i]*p + q")
     unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
-    without, stated = lpp.instruction_graph(unit, n=64), lpp.instruction_graph(unit, n=64, p=3, q=5)
-    assert [each.kind for each in without.instructions] == [each.kind for each in stated.instructions]
+    without_scalars, with_scalars = lpp.instruction_graph(unit, n=64), lpp.instruction_graph(unit, n=64, p=3, q=5)
+    assert [each.kind for each in without_scalars.instructions] == [each.kind for each in with_scalars.instructions]
     seconds = [
         float(lpp.estimate(unit, n=2**20, device="nvidia-h100", model="pipeline", **more))
         for more in ({}, {"p": 3, "q": 5})
     ]
-    assert seconds[0] == pytest.approx(seconds[1], rel=1e-3)  # a known scalar is in a register a little sooner
+    assert seconds[0] == pytest.approx(seconds[1], rel=1e-3)  # a known scalar is in a register slightly earlier
     with pytest.raises(ParameterError, match="missing size n"):
         lpp.instruction_graph(unit, p=3)

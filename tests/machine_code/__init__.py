@@ -1,6 +1,7 @@
-"""What a GPU really runs: kernels compiled for NVIDIA devices, their machine code executed warp by warp without a GPU.
+"""Count executed instructions of compiled kernels: execute their machine code warp by warp on the CPU.
 
-    loopy program -> CUDA source -> cubin -> instructions -> a warp's walk through them -> counts
+    Loopy program -> CUDA source -> cubin -> instructions -> execution of a warp -> counts
 
-:func:`machine_code.launch.build` goes the first half of the way, :meth:`machine_code.launch.Launch.run` the second.
+:func:`machine_code.launch.build` does the steps up to the instructions, :meth:`machine_code.launch.Launch.run` the
+others.
 """

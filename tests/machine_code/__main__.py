@@ -1,4 +1,4 @@
-"""Print what warps of a known kernel issue: ``python -m tests.machine_code "tiled 16" --size n=64``."""
+"""Print the instructions that a warp of a kernel issues: ``python -m tests.machine_code "tiled 16" --size n=64``."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from .launch import FAST_MATH, Launch, build
 
 
 def main() -> None:
-    """Print the counts of one warp by class, or its instructions with how often each was issued."""
+    """Print the instruction counts of one warp by class, and optionally the count of each instruction."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("kernel", choices=sorted(KNOWN))
     parser.add_argument("--size", action="append", default=[], metavar="NAME=VALUE")
@@ -17,16 +17,16 @@ def main() -> None:
     parser.add_argument("--group", default="0,0,0", metavar="X,Y,Z")
     parser.add_argument("--warp", type=int, default=0)
     parser.add_argument("--listing", action="store_true", help="print each instruction with its number of issues")
-    asked = parser.parse_args()
-    entry = KNOWN[asked.kernel]
-    sizes = {**entry.sizes, **{name: int(value) for name, _, value in (size.partition("=") for size in asked.size)}}
-    x, y, z = map(int, asked.group.split(","))
-    for launch in build(entry.program(), asked.architecture, FAST_MATH if asked.fast_math else ()):
-        print_warp(launch, sizes, (x, y, z), asked.warp, listing=asked.listing)
+    args = parser.parse_args()
+    entry = KNOWN[args.kernel]
+    sizes = {**entry.sizes, **{name: int(value) for name, _, value in (size.partition("=") for size in args.size)}}
+    x, y, z = map(int, args.group.split(","))
+    for launch in build(entry.program(), args.architecture, FAST_MATH if args.fast_math else ()):
+        print_warp(launch, sizes, (x, y, z), args.warp, listing=args.listing)
 
 
 def print_warp(launch: Launch, sizes: dict[str, int], group: tuple[int, int, int], warp: int, *, listing: bool) -> None:
-    """Print what one warp issues."""
+    """Print the instructions that one warp issues."""
     where = ", ".join(f"{name} = {value}" for name, value in sizes.items())
     print(f"{launch.host.name} on {launch.architecture}, {where}, group {group}, warp {warp} of {launch.warps(sizes)}")
     if listing:

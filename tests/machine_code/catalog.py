@@ -1,4 +1,4 @@
-"""The kernels that ``python -m tests.machine_code`` knows by name, and sizes at which each loop runs a few times."""
+"""Catalog of kernels for ``python -m tests.machine_code``, with sizes at which each loop executes a few iterations."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from .kernels import n_body, naive_multiplication, tiled_multiplication, transpo
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kernel, how to build it, and sizes to run it at."""
+    """A kernel: how to build it, and the sizes at which it is executed."""
 
     program: Callable[[], lp.TranslationUnit]
     sizes: Mapping[str, int]
     typical: Mapping[str, float] = field(default_factory=dict[str, float])
-    """how often conditions on data hold"""
+    """probabilities of data-dependent conditions"""
 
 
 CATALOG: Mapping[str, Entry] = MappingProxyType(
@@ -62,7 +62,7 @@ VARIED: Mapping[str, Entry] = MappingProxyType(
         "written-out line stencil": Entry(partial(varied.line_stencil, is_written_out=True), {"n": 4096}),
     }
 )
-"""kernels that show one rule of the compiler each"""
+"""kernels that each demonstrate one rule of the compiler model"""
 ENGINEERING: Mapping[str, Entry] = MappingProxyType(
     {
         "tree sum": Entry(engineering.tree_sum, {"n": 64}),
@@ -83,5 +83,5 @@ ENGINEERING: Mapping[str, Entry] = MappingProxyType(
         "remainders": Entry(engineering.remainders, {"n": 4096}),
     }
 )
-"""kernels of the kind that people write"""
+"""kernels as in typical engineering codes"""
 KNOWN: Mapping[str, Entry] = MappingProxyType({**CATALOG, **VARIED, **ENGINEERING})

@@ -1,4 +1,4 @@
-"""What instructions on predicates do: comparisons of integers, logic, votes."""
+"""Semantics of instructions on predicates: integer comparisons, logic, votes."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -23,11 +23,11 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     }
 )
 TABLES = MappingProxyType({"AND": 0b11000000, "OR": 0b11111100, "XOR": 0b00111100})
-"""of the first two of three inputs"""
+"""lookup tables over the first two of three inputs"""
 
 
 def compare(instruction: Instruction, registers: Registers) -> None:
-    """ISETP: whether a compares to b, combined with a predicate; .EX goes on from that of the lower halves."""
+    """ISETP: compare a with b and combine the result with a predicate; .EX extends a comparison of the lower halves."""
     modifiers = instruction.modifiers
     if modifiers[0] in ("T", "F"):
         holds, rest = (TRUE if modifiers[0] == "T" else FALSE), instruction.operands[4:]
@@ -55,14 +55,14 @@ def _compared(instruction: Instruction, registers: Registers) -> Truth:
 
 
 def compare_data(instruction: Instruction, registers: Registers) -> None:
-    """HSETP2: nothing is known of numbers of half precision."""
+    """HSETP2: the result is unknown, because values of half precision are not tracked."""
     for predicate in instruction.operands[:2]:
         if predicate.kind == "predicate":
             registers.decide(predicate, UNSURE)
 
 
 def logic(instruction: Instruction, registers: Registers) -> None:
-    """PLOP3: a function of three predicates, given as a table, for each of two predicates."""
+    """PLOP3: look up a function of three predicates in a table, for each of two destination predicates."""
     first, second, *inputs, table, other_table = instruction.operands
     truths = [registers.truth(predicate) for predicate in inputs]
     for predicate, numbers in (first, table), (second, other_table):
@@ -72,8 +72,8 @@ def logic(instruction: Instruction, registers: Registers) -> None:
 def vote(instruction: Instruction, registers: Registers) -> None:
     """VOTE: whether a predicate holds in all or any of the active lanes, and in which."""
     ballots = [each for each in instruction.operands if each.kind == "register"]
-    *decided, asked = (each for each in instruction.operands if each.kind == "predicate")
-    truth = registers.truth(asked)
+    *decided, condition = (each for each in instruction.operands if each.kind == "predicate")
+    truth = registers.truth(condition)
     voters = registers.active
     sure = truth.known & voters == voters and registers.certain == voters
     holds = truth.true & voters == voters if "ALL" in instruction.modifiers else bool(truth.true & voters)
@@ -85,7 +85,7 @@ def vote(instruction: Instruction, registers: Registers) -> None:
 
 
 def pack(instruction: Instruction, registers: Registers) -> None:
-    """P2R: the predicates of a mask as bits of a register, the other bits from another value."""
+    """P2R: write the predicates of a mask to bits of a register; the other bits come from another value."""
     destination, _, source, mask = instruction.operands
     values, known = registers.integer(source)
     values = values & ~mask.number
@@ -97,7 +97,7 @@ def pack(instruction: Instruction, registers: Registers) -> None:
 
 
 def unpack(instruction: Instruction, registers: Registers) -> None:
-    """R2P: the bits of a mask as predicates."""
+    """R2P: write the masked bits of a register to predicates."""
     _, source, mask = instruction.operands
     values, known = registers.integer(source)
     for number in _numbers(instruction, mask):
@@ -124,4 +124,4 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "R2P": unpack,
     }
 )
-"""by opcode; those of the uniform datapath have a U in front and are the same"""
+"""by opcode; opcodes of the uniform datapath have the prefix U and the same semantics"""

@@ -1,4 +1,4 @@
-"""The toolchain that these tests need, where they keep what it made, and measured kernels to try it on."""
+"""Fixtures: compiled launches, a cache of listings, and the kernels measured on a TITAN V."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,12 +11,12 @@ from .cuda_source import CudaSource
 from .launch import Launch, build, built
 
 Build = Callable[..., Launch]
-"""builds a program with a single launch"""
+"""compiles a program that has a single launch"""
 
 
 @pytest.fixture(scope="session")
 def listings(pytestconfig: pytest.Config) -> Path:
-    """Return the folder of listings; skip where the toolchain is not there."""
+    """Return the folder that caches listings; skip if the toolchain is missing."""
     if reason := toolchain.missing():
         pytest.skip(reason)
     return Path(pytestconfig.cache.mkdir("machine-code"))
@@ -24,7 +24,7 @@ def listings(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session")
 def launch(listings: Path) -> Build:
-    """Return what builds a Loopy program or CUDA code with one launch."""
+    """Return a function that compiles a Loopy program or CUDA code with one launch."""
 
     def single(program: object, architecture: str = "sm_90", options: tuple[str, ...] = ()) -> Launch:
         builder = built if isinstance(program, CudaSource) else build
@@ -36,5 +36,5 @@ def launch(listings: Path) -> Build:
 
 @pytest.fixture(scope="session")
 def rows() -> Mapping[int, Row]:
-    """Return the kernels measured on a TITAN V, by their numbers in the archive."""
+    """Return the kernels measured on a TITAN V by their number in the archive."""
     return {row["id"]: row for row in measured_kernels()}

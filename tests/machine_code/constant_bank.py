@@ -1,4 +1,4 @@
-"""The constant banks of a launch: the shape of grid and groups, the parameters, and what the compiler has put there."""
+"""The constant banks of a launch: sizes of grid and groups, parameters, and the compiler's constants."""
 
 import re
 import struct
@@ -9,27 +9,27 @@ import numpy as np
 from .cuda_source import Extent, Parameter
 
 PARAMETERS = {**dict.fromkeys(("sm_70", "sm_75", "sm_80", "sm_86", "sm_89"), 0x160), "sm_90": 0x210, "sm_100": 0x380}
-"""bytes before the first parameter in bank 0"""
+"""bytes before the first parameter in bank 0, by architecture"""
 STACK_POINTER = 0x28
-"""where in bank 0 a lane finds the end of its stack, in bytes"""
+"""offset in bank 0 of the address of the stack's end, in bytes"""
 STACK = 0x00FFFDE0
-"""an end of the stack: any address would do"""
+"""address of the stack's end; any value works"""
 POINTERS = 0x7F00_0000_0000
-"""where the first array lies: any address would do, since nothing is read from there"""
+"""address of the first array; any value works, because nothing is read from there"""
 SPACING = 0x10_0000_0000
-"""bytes from one array to the next"""
+"""distance of two arrays in bytes"""
 
 
 BANK = 2**32
-"""from one bank to the next, as addresses are written here"""
+"""distance of two banks in the addresses used here"""
 ConstantBank = Mapping[int, int]
-"""words of constant banks by their addresses in bytes; those that are not there are unknown"""
+"""words of constant banks by address in bytes; missing words are unknown"""
 
 
 def constant_bank(
     architecture: str, parameters: Sequence[Parameter], values: Mapping[str, int], grid: Extent, group: Extent
 ) -> ConstantBank:
-    """Return bank 0 of a launch whose scalar *parameters* have these *values*; one without a value stays unknown."""
+    """Return bank 0 of a launch with these *values* of scalar *parameters*; those without a value are unknown."""
     words = {STACK_POINTER: STACK}
     words |= {4 * axis: length for axis, length in enumerate((*group, *grid))}
     place, pointer = PARAMETERS[architecture], POINTERS
@@ -45,7 +45,7 @@ def constant_bank(
 
 
 def constants_in(cubin: bytes, function: str) -> ConstantBank:
-    """Return the constants of *function* that the compiler has put into banks other than the first one."""
+    """Return the constants of *function* that the compiler placed in banks other than bank 0."""
     (sections,) = struct.unpack_from("<Q", cubin, 40)
     size, number, names = struct.unpack_from("<HHH", cubin, 58)
     headers = [struct.unpack_from("<IIQQQQ", cubin, sections + place * size) for place in range(number)]

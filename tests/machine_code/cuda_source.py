@@ -1,4 +1,4 @@
-"""A Loopy program as CUDA source, and what its launches look like from the host."""
+"""Generate CUDA source from a Loopy program, with the parameters and sizes of its launches."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ POINTER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a device function, in the order in which it is passed."""
+    """A parameter of a device function."""
 
     name: str
     nbytes: int
@@ -68,7 +68,7 @@ def _device_function(unit: lp.TranslationUnit, position: int, name: str) -> Devi
 
 def _parameter(kernel: lp.LoopKernel, name: str) -> Parameter:
     variable: Any = kernel.arg_dict.get(name) or kernel.temporary_variables.get(name)
-    if variable is None:  # a loop on the host around the launch
+    if variable is None:  # the iname of a host loop around the launch
         return Parameter(name, kernel.index_dtype.itemsize, is_pointer=False)
     if isinstance(variable, ArrayBase):
         return Parameter(name, POINTER_BYTES, is_pointer=True)

@@ -1,4 +1,4 @@
-"""Loopy programs, scheduled for CUDA."""
+"""Preprocess and linearize Loopy programs for CUDA."""
 
 import loopy as lp
 

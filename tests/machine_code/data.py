@@ -1,4 +1,4 @@
-"""What other instructions on data do: nothing is known of their results, but for constants."""
+"""Semantics of data instructions that are not simulated: their results are unknown, except constants."""
 
 import re
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ from .registers import Registers
 
 
 def unknown(instruction: Instruction, registers: Registers) -> None:
-    """Write an unknown value, which the operands tell all the same."""
+    """Write an unknown value, and read the operands so that dependences can be recorded."""
     for operand in instruction.operands[1:]:
         registers.read(operand)
     registers.write(instruction.operands[0], UNKNOWN)
 
 
 def shuffle(instruction: Instruction, registers: Registers) -> None:
-    """SHFL: a value from another lane, and whether there is such a lane; unknown."""
+    """SHFL: the value of another lane, and whether that lane exists; both are unknown."""
     for operand in instruction.operands[:2]:
         if operand.kind == "register":
             registers.write(operand, UNKNOWN)
 
 
 def half_precision(instruction: Instruction, registers: Registers) -> None:
-    """HFMA2: -0·0 + a pair of half-precision numbers is how the compiler writes a constant; else unknown."""
+    """HFMA2: -0·0 + a pair of half-precision numbers is the compiler's encoding of a constant; else unknown."""
     destination, *sources = instruction.operands
     numbers = [_half(source) for source in sources[2:]]
     if all(_is_zero(source) for source in sources[:2]) and len(numbers) == 2 and None not in numbers:
@@ -37,7 +37,7 @@ def half_precision(instruction: Instruction, registers: Registers) -> None:
 
 
 def is_constant(instruction: Instruction) -> bool:
-    """Return whether HFMA2 is a move of a constant."""
+    """Return whether HFMA2 moves a constant."""
     return instruction.base == "HFMA2" and all(_is_zero(source) for source in instruction.operands[1:3])
 
 

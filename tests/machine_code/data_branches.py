@@ -1,4 +1,4 @@
-"""Branches that depend on data, which nobody knows here: whoever runs the code says which way they go."""
+"""Decisions for branches that depend on data, which the simulated machine does not know."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,13 +6,13 @@ from .instruction import Instruction
 from .listing import BYTES, Function
 
 Decision = Callable[[Function, Instruction], bool]
-"""whether a branch is taken by all lanes that reach it"""
+"""whether all lanes that reach a branch take it"""
 LOOK_AHEAD = 4
-"""instructions between a branch around a call and that call: moves of the operands and of the return address"""
+"""instructions searched for a call after a branch; those before the call move operands and the return address"""
 
 
 class UnknownBranchError(RuntimeError):
-    """A branch depends on data, or on a value that the machine does not follow."""
+    """A branch depends on data, or on a value that the simulated machine does not track."""
 
 
 def refuse(function: Function, branch: Instruction) -> bool:
@@ -23,7 +23,7 @@ def refuse(function: Function, branch: Instruction) -> bool:
 
 
 def by_address(ways: Mapping[int, bool]) -> Decision:
-    """Return what decides as *ways* say for the branch at an address, and refuses any other."""
+    """Return a decision that takes branches as *ways* specifies by address, and refuses all others."""
 
     def decide(function: Function, branch: Instruction) -> bool:
         return ways[branch.address] if branch.address in ways else refuse(function, branch)
@@ -32,10 +32,11 @@ def by_address(ways: Mapping[int, bool]) -> Decision:
 
 
 def around_calls(function: Function, branch: Instruction) -> bool:
-    """Decide for the way without a call.
+    """Choose the path without a call.
 
-    The compiler's divisions and square roots call a subroutine for the operands that are denormal, infinite or not a
-    number, and branch around that call for all others.
+    The compiler's divisions and square roots call a subroutine for operands that are denormal, infinite or not a
+    number,
+    and branch around that call for all others.
     """
     ahead = _calls(function, branch.address + BYTES)
     there = _calls(function, function.address(branch.operands[-1].place))
@@ -45,9 +46,9 @@ def around_calls(function: Function, branch: Instruction) -> bool:
 
 
 def usual(function: Function, branch: Instruction) -> bool:
-    """Decide for the way without a call, or else without what a branch forward leaves out; no lane ends early.
+    """Choose the path without a call; if neither path has one, take a forward branch; no lane exits early.
 
-    What libdevice's functions do for large arguments alone stands between such a branch and its target.
+    The code that such a branch skips is that of libdevice's functions for large arguments only.
     """
     if branch.base == "EXIT":
         return False

@@ -1,4 +1,4 @@
-"""Kernels of the kind that people write: reductions, masks, recurrences, mixed types, functions."""
+"""Kernels as in typical engineering codes: reductions, masks, recurrences, mixed types, functions."""
 
 import loopy as lp
 import numpy as np
@@ -9,7 +9,7 @@ M = lp.ValueArg("m", np.int32)
 
 
 def tree_sum(length: int = 128) -> lp.TranslationUnit:
-    """Return the sums of rows of so many numbers, one row to a group, by a tree of stages in local memory."""
+    """Return the sums of rows of *length* numbers, one row per group, by a tree reduction in local memory."""
     knl = lp.make_kernel(
         f"{{[g, i]: 0 <= g < n and 0 <= i < {length}}}",
         "out[g] = sum(i, a[g, i])",
@@ -21,7 +21,7 @@ def tree_sum(length: int = 128) -> lp.TranslationUnit:
 
 
 def tree_of_products() -> lp.TranslationUnit:
-    """Return the products of pairs of vectors of 2048 numbers: each work-item sums eight, a tree the rest."""
+    """Return the dot products of vectors of 2048 numbers: each work-item sums eight, a tree reduction the rest."""
     knl = lp.make_kernel(
         "{[g, i]: 0 <= g < n and 0 <= i < 2048}",
         "out[g] = sum(i, a[g, i]*b[g, i])",
@@ -34,7 +34,7 @@ def tree_of_products() -> lp.TranslationUnit:
 
 
 def prefix_sums() -> lp.TranslationUnit:
-    """Return sums of up to eight numbers before each one of 128, in three stages through local memory."""
+    """Return the sums of each of 128 numbers and up to seven before it, in three stages through local memory."""
     stages = "\n".join(_stage(number) for number in range(3))
     code = f"""
         for g, i
@@ -66,7 +66,7 @@ def _stage(number: int) -> str:
 
 
 def softmax() -> lp.TranslationUnit:
-    """Return the softmax of each row of an n × m matrix, a row to a work-item."""
+    """Return the softmax of each row of an n × m matrix, one row per work-item."""
     code = """
         for i
             <float32> top = -1e30 {id=lowest}
@@ -86,7 +86,7 @@ def softmax() -> lp.TranslationUnit:
 
 
 def layer_normalization() -> lp.TranslationUnit:
-    """Return each row with mean 0 and variance 1, scaled and moved; the literal makes a part double precision."""
+    """Return each row with mean 0 and variance 1, scaled and shifted; a literal makes part double precision."""
     code = """
         for i
             <> mean = sum(j, a[i, j])/m {id=mean}
@@ -116,7 +116,7 @@ def mixed_precision() -> lp.TranslationUnit:
 
 
 def masked_rows() -> lp.TranslationUnit:
-    """Return sums over those k that are not beyond i."""
+    """Return sums over all k <= i."""
     code = """
         for i
             <> s = 0 {id=zero}
@@ -133,7 +133,7 @@ def masked_rows() -> lp.TranslationUnit:
 
 
 def sums_where() -> lp.TranslationUnit:
-    """Return sums of products of those pairs of which the first is greater."""
+    """Return sums of products over the pairs whose first number is greater."""
     code = """
         for i
             <> s = 0 {id=zero}
@@ -156,14 +156,14 @@ def triangle() -> lp.TranslationUnit:
 
 
 def by_columns() -> lp.TranslationUnit:
-    """Return the product of a matrix, column after column, with a vector; the sum is split by 32."""
+    """Return the product of a matrix that is stored by columns with a vector; the sum is split by 32."""
     arrays = [_array("a", "n, n"), "x, y"]
     knl = by_groups("{[i, k]: 0 <= i < n and 0 <= k < n}", "y[i] = sum(k, a[k, i]*x[k])", arrays)
     return lp.split_iname(knl, "k", 32)
 
 
 def activation() -> lp.TranslationUnit:
-    """Return a/2·(1 + tanh(...)) of each number, in double precision since Loopy has the literals so."""
+    """Return a/2·(1 + tanh(...)) of each number, in double precision because Loopy's literals are."""
     polynomial = "0.79788456*(a[i] + 0.044715*a[i]*a[i]*a[i])"
     return by_groups("{[i]: 0 <= i < n}", f"out[i] = 0.5*a[i]*(1 + tanh({polynomial}))", ["a, out"])
 
@@ -180,13 +180,13 @@ def polynomial() -> lp.TranslationUnit:
 
 
 def chain() -> lp.TranslationUnit:
-    """Return three vectors, of which each is computed from those before."""
+    """Return three vectors, each computed from the previous ones."""
     code = "b[i] = 2*a[i] + 1 {id=b}\nc[i] = b[i]*b[i] + a[i] {id=c, dep=b}\nd[i] = c[i] - b[i] {dep=c}"
     return by_groups("{[i]: 0 <= i < n}", code, ["a, b, c, d"])
 
 
 def two_sources() -> lp.TranslationUnit:
-    """Return twice a vector, but for its last five numbers, which are those of another one."""
+    """Return twice a vector, except for its last five numbers, which are copied from another vector."""
     return by_groups("{[i]: 0 <= i < n}", "out[i] = (2*a[i] if i < n - 5 else b[i])", ["a, b, out"])
 
 

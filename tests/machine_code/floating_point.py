@@ -1,4 +1,4 @@
-"""What floating-point instructions do: values where those of their operands are known, as where data are given."""
+"""Semantics of floating-point instructions: a result is known where all operands are, for instance from given data."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Numbers = tuple[Any, int]
 """numbers in double precision, and the lanes where they are known"""
 NUMBER = re.compile(r"[+-]?(\d[\d.e+-]*|INF|QNAN|NAN)")
 MAGIC = {"RCP64H": lambda x: 1 / x, "RSQ64H": lambda x: 1 / np.sqrt(x)}
-"""which begin with the upper half of a number of double precision, and give that of the result"""
+"""functions of the upper half of a double-precision number that return the upper half of the result"""
 FUNCTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "RCP": lambda x: 1 / x,
@@ -53,7 +53,7 @@ ROUNDED = MappingProxyType({"TRUNC": np.trunc, "FLOOR": np.floor, "CEIL": np.cei
 
 
 def _read(operand: Operand, registers: Registers, *, double: bool) -> Numbers:
-    """Return the number that *operand* is, with its signs."""
+    """Return the value of *operand* with its signs applied."""
     if operand.kind in ("name", "number"):
         text = operand.text.replace("QNAN", "NAN").strip()
         return (np.array([float(text)]), ALL) if NUMBER.fullmatch(operand.text.strip()) else (np.zeros(1), 0)
@@ -80,7 +80,7 @@ def _write(target: Operand, registers: Registers, numbers: Numbers, *, double: b
 
 
 def _single(values: Any, modifiers: tuple[str, ...]) -> Any:
-    """Return *values* in single precision as *modifiers* round them."""
+    """Round *values* to single precision as *modifiers* specify."""
     near = values.astype(np.float32)
     if "RM" in modifiers:
         near = np.where(near.astype(np.float64) > values, np.nextafter(near, np.float32(-np.inf)), near)
@@ -93,7 +93,7 @@ def _single(values: Any, modifiers: tuple[str, ...]) -> Any:
 
 
 def arithmetic(combine: Callable[..., Any], *, double: bool) -> Operation:
-    """Return the operation that writes what *combine* makes of its operands."""
+    """Return an operation that writes the result of *combine* for its operands."""
 
     def do(instruction: Instruction, registers: Registers) -> None:
         target, *sources = (each for each in instruction.operands if each.kind != "predicate")
@@ -120,7 +120,7 @@ def extremum(*, double: bool) -> Operation:
 
 
 def comparison(*, double: bool) -> Operation:
-    """Return FSETP, DSETP: whether a compares to b, combined with a predicate; with U, or if one is no number."""
+    """Return FSETP, DSETP: compare a with b and combine with a predicate; with U, true if a or b is NaN."""
 
     def do(instruction: Instruction, registers: Registers) -> None:
         first, second, left, right, combined_with = instruction.operands
@@ -131,7 +131,7 @@ def comparison(*, double: bool) -> Operation:
         holds = holds | np.isnan(a) | np.isnan(b) if unordered else holds
         truth = Truth(lane_set(np.atleast_1d(holds)), known & known_too)
         table = TABLES[next(word for word in modifiers if word in TABLES)]
-        # A maximum or minimum tells besides whether the second is no number.
+        # With MAX or MIN, the second result is whether b is NaN.
         is_extremum, no_number = relation in EXTREMA, Truth(lane_set(np.atleast_1d(np.isnan(b))), known_too)
         others = (truth, no_number if is_extremum else ~truth)
         results = [looked_up(table, each, registers.truth(combined_with), FALSE) for each in others]
@@ -142,7 +142,7 @@ def comparison(*, double: bool) -> Operation:
 
 
 def check_division(instruction: Instruction, registers: Registers) -> None:
-    """FCHK: whether a quotient needs the slow way; no normal numbers do."""
+    """FCHK: whether a quotient needs the slow path; quotients of normal numbers do not."""
     target, left, right = instruction.operands[0], *instruction.operands[-2:]
     numbers = [_read(each, registers, double=False) for each in (left, right)]
     known = numbers[0][1] & numbers[1][1]
@@ -166,7 +166,7 @@ def special_function(instruction: Instruction, registers: Registers) -> None:
 
 
 def _upper(source: Operand, registers: Registers) -> Numbers:
-    """Return the numbers of double precision whose upper halves *source* is."""
+    """Return the double-precision numbers whose upper halves are in *source*."""
     if source.kind in ("name", "number"):
         return _read(source, registers, double=True)
     upper = registers.read(source)
@@ -175,7 +175,7 @@ def _upper(source: Operand, registers: Registers) -> Numbers:
 
 
 def convert(instruction: Instruction, registers: Registers) -> None:
-    """F2F, FRND: a number in another precision, or rounded to an integer; unknown for half precision."""
+    """F2F, FRND: convert to another precision, or round to an integer; unknown for half precision."""
     target, source = instruction.operands[0], instruction.operands[-1]
     words = instruction.modifiers
     double = [word == "F64" for word in words if word in ("F64", "F32", "F16")]
@@ -191,7 +191,7 @@ def convert(instruction: Instruction, registers: Registers) -> None:
 
 
 def from_integer(instruction: Instruction, registers: Registers) -> None:
-    """I2F, I2FP: an integer of 32 or 64 bits as a number."""
+    """I2F, I2FP: convert an integer of 32 or 64 bits to floating point."""
     target, source = instruction.operands
     words = instruction.modifiers
     if any(word in words for word in ("F16", "S16", "U16", "U8", "S8")):
@@ -208,7 +208,7 @@ def from_integer(instruction: Instruction, registers: Registers) -> None:
 
 
 def to_integer(instruction: Instruction, registers: Registers) -> None:
-    """F2I: a number as an integer, rounded to nearest, towards zero, down or up; clipped to what fits."""
+    """F2I: round to an integer: to nearest, toward zero, down or up; clip to the range of the type."""
     target, source = instruction.operands
     words = instruction.modifiers
     values, known = _read(source, registers, double="F64" in words)

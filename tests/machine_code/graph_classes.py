@@ -1,4 +1,4 @@
-"""What a machine graph executes, by the classes that a tally of machine code has."""
+"""Executed instructions of a machine graph, in the instruction classes of a tally of machine code."""
 
 from collections import Counter
 from fractions import Fraction
@@ -8,7 +8,7 @@ from loopyperf.idg import Idg, Instruction
 ARITHMETIC = {"fma": "FMA", "add": "ADD", "mul": "MUL"}
 PRECISION = {"f32": "F", "f64": "D"}
 COMPARED = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "MUFU", "LDS", "LDG", "STS", "STG", "BAR")
-"""whatever their width"""
+"""opcodes that tests compare, for all widths"""
 
 
 def executed(graph: Idg) -> dict[str, int | Fraction]:

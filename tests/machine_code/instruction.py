@@ -1,4 +1,4 @@
-"""One machine instruction of NVIDIA's SASS, as its disassembler prints it, and its operands."""
+"""A SASS instruction and its operands, as NVIDIA's disassembler prints them."""
 
 import re
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ class Operand:
     kind: Kind
     text: str
     place: str = ""
-    """what is in the brackets of a memory or constant operand, and a label's name"""
+    """text in the brackets of a memory or constant operand; name of a label"""
     file: str = ""
     """``R``, ``UR``, ``P`` or ``UP``, for registers and predicates"""
     number: int = 0
     """of a register, predicate or constant bank; the value of an integer"""
     suffix: str = ""
-    """what follows a register: ``.reuse``, ``.64``, ``.H1``"""
+    """modifiers of a register: ``.reuse``, ``.64``, ``.H1``"""
     negative: bool = False
     """``-R``, or ``!P``"""
     inverted: bool = False
@@ -46,12 +46,12 @@ class Instruction:
 
     address: int
     guard: Operand | None
-    """the predicate without which a lane does nothing"""
+    """predicate of the lanes that execute the instruction"""
     opcode: str
     """with its modifiers: ``IMAD.WIDE.U32``"""
     operands: tuple[Operand, ...]
     remark: str = ""
-    """what the disassembler says of it: ``SpillRefill``"""
+    """the disassembler's comment: ``SpillRefill``"""
 
     @cached_property
     def base(self) -> str:
@@ -60,7 +60,7 @@ class Instruction:
 
     @cached_property
     def modifiers(self) -> tuple[str, ...]:
-        """Return what follows the opcode, dots removed."""
+        """Return the modifiers of the opcode, without dots."""
         return tuple(self.opcode.split(".")[1:])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What integer instructions do: sums with carries, products, shifts, bitwise logic, choices."""
+"""Semantics of integer instructions: sums with carries, products, shifts, bitwise logic, selection."""
 
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -14,9 +14,9 @@ Operation = Callable[[Instruction, Registers], None]
 
 
 def split(instruction: Instruction) -> tuple[Operand, list[Operand], list[Operand], list[Operand]]:
-    """Return destination, predicates that are written, sources, and predicates that are read, of an integer operation.
+    """Return destination, written predicates, sources and read predicates of an integer operation.
 
-    They are printed in this order: ``IADD3.X R15, P2, RZ, R15, RZ, P1, !PT``.
+    The disassembler prints them in this order: ``IADD3.X R15, P2, RZ, R15, RZ, P1, !PT``.
     """
     destination, *rest = instruction.operands
     kinds = [operand.kind == "predicate" for operand in rest]
@@ -29,13 +29,13 @@ def split(instruction: Instruction) -> tuple[Operand, list[Operand], list[Operan
 
 
 def add(instruction: Instruction, registers: Registers) -> None:
-    """IADD3, VIADD: the sum of up to three values; what is carried goes to predicates; .X adds carries."""
+    """IADD3, VIADD: the sum of up to three values; carries are written to predicates; .X adds carries."""
     destination, carried, sources, carries = split(instruction)
     extended = "X" in instruction.modifiers
     total, known = np.zeros(1, dtype=np.int64), ALL
     for source in sources:
         values, known_here = registers.integer(source)
-        # In an extended sum the opposite is the complement: the one that is missing comes with the carry.
+        # In an extended sum, negation is the bitwise complement; the carry supplies the missing 1.
         total, known = total + (values - 1 if extended and source.negative else values), known & known_here
     total, known = _with_carries(registers, carries if extended else [], total, known)
     registers.write(destination, of_integers(total, known))
@@ -119,14 +119,14 @@ def extremum(instruction: Instruction, registers: Registers) -> None:
 
 
 def multiply_add(instruction: Instruction, registers: Registers) -> None:
-    """IMAD: a·b + c, its lower half, with .HI its upper half, with .WIDE both; .MOV, .SHL, .IADD are hints only."""
+    """IMAD: the lower half of a·b + c, with .HI the upper half, with .WIDE both; .MOV, .SHL, .IADD are only hints."""
     destination, carried, sources, carries = split(instruction)
     modifiers = instruction.modifiers
     signed = "U32" not in modifiers
     factors = [_number(registers, source, signed=signed) for source in sources[:2]]
     wide = "WIDE" in modifiers or "HI" in modifiers
     addend, known = registers.pair(sources[2]) if wide else registers.integer(sources[2])
-    # Python's integers do not overflow; numpy's wrap at 64 bits, which is what a pair of registers does.
+    # Python's integers do not overflow; NumPy's wrap at 64 bits, as a pair of registers does.
     with np.errstate(over="ignore"):
         total = factors[0][0] * factors[1][0] + addend
     beyond = [
@@ -158,7 +158,7 @@ def _number(registers: Registers, source: Operand, *, signed: bool) -> tuple[np.
 
 
 def shift(instruction: Instruction, registers: Registers) -> None:
-    """SHF: the 64-bit value c:a shifted, its lower half, with .HI its upper half; one operand may be absent (RZ)."""
+    """SHF: the lower half of the shifted 64-bit value c:a, with .HI the upper half; one operand may be absent (RZ)."""
     destination, _, (low, amount, high), _ = split(instruction)
     lows, known_low = registers.integer(low)
     highs, known_high = registers.integer(high)
@@ -180,7 +180,7 @@ def shift(instruction: Instruction, registers: Registers) -> None:
 
 
 def logic(instruction: Instruction, registers: Registers) -> None:
-    """LOP3: any bitwise function of three values, given as a table; a predicate says whether the result is not 0."""
+    """LOP3: any bitwise function of three values, given as a table; a predicate tells whether the result is nonzero."""
     operands = list(instruction.operands)
     nonzero = operands.pop(0) if operands[0].kind == "predicate" else None
     destination, *sources, table, _ = operands
@@ -199,7 +199,7 @@ def logic(instruction: Instruction, registers: Registers) -> None:
 
 
 def permute(instruction: Instruction, registers: Registers) -> None:
-    """PRMT: four bytes picked from those of two values; a pick with its highest bit set repeats the byte's sign."""
+    """PRMT: four bytes selected from two values; a selector with its highest bit set replicates the byte's sign."""
     destination, _, (low, selector, high), _ = split(instruction)
     (lows, known_low), (picks, known), (highs, known_high) = map(registers.integer, (low, selector, high))
     octets = lows | highs << 32
@@ -213,14 +213,14 @@ def permute(instruction: Instruction, registers: Registers) -> None:
 
 
 def count_bits(instruction: Instruction, registers: Registers) -> None:
-    """POPC: how many bits are set."""
+    """POPC: the number of set bits."""
     destination, _, (source,), _ = split(instruction)
     values, known = registers.integer(source)
     registers.write(destination, of_integers(np.bitwise_count(values & 0xFFFFFFFF).astype(np.int64), known))
 
 
 def highest_bit(instruction: Instruction, registers: Registers) -> None:
-    """FLO: the place of the highest bit that is set, -1 where there is none; .SH counts from the other end."""
+    """FLO: the position of the highest set bit, -1 if there is none; .SH counts from the other end."""
     destination, _, (source,), _ = split(instruction)
     values, known = registers.integer(source)
     places = np.array([int(value & 0xFFFFFFFF).bit_length() - 1 for value in np.atleast_1d(values)], dtype=np.int64)
@@ -238,7 +238,7 @@ def reverse(instruction: Instruction, registers: Registers) -> None:
 
 # }}}
 
-# {{{ choices and moves
+# {{{ selection and moves
 
 
 def select(instruction: Instruction, registers: Registers) -> None:
@@ -258,7 +258,7 @@ def move(instruction: Instruction, registers: Registers) -> None:
 
 
 def to_uniform(instruction: Instruction, registers: Registers) -> None:
-    """R2UR: what the first active lane holds, for all lanes."""
+    """R2UR: the value of the first active lane, for all lanes."""
     destination, _, (source, *_), _ = split(instruction)
     lanes = registers.read(source)
     if not registers.active:
@@ -294,4 +294,4 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "R2UR": to_uniform,
     }
 )
-"""by opcode; those of the uniform datapath have a U in front and are the same"""
+"""by opcode; opcodes of the uniform datapath have the prefix U and the same semantics"""

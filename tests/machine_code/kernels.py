@@ -1,4 +1,4 @@
-"""Kernels whose machine code is known: tiled and naive matrix multiplication, n-body, transposition."""
+"""Kernels whose instruction counts are derived by hand: matrix multiplication, n-body, transposition."""
 
 import loopy as lp
 import numpy as np
@@ -21,13 +21,13 @@ def tiled_multiplication(tile: int = 16, dtype: type = np.float32) -> lp.Transla
 
 
 def naive_multiplication(group: int = 16, dtype: type = np.float32) -> lp.TranslationUnit:
-    """Return c = a·b for n × n matrices in groups of group × group work-items, everything read from global memory."""
+    """Return c = a·b for n × n matrices in groups of group × group work-items, without local memory."""
     knl = lp.split_iname(naive_product(dtype, group), "i", group, outer_tag="g.1", inner_tag="l.1")
     return lp.split_iname(knl, "j", group, outer_tag="g.0", inner_tag="l.0")
 
 
 def naive_product(dtype: type, divisor: int) -> lp.TranslationUnit:
-    """Return c = a·b for n × n matrices with n a multiple of *divisor*, no loop mapped to work-items yet."""
+    """Return c = a·b for n × n matrices with n a multiple of *divisor*, with no iname mapped to work-items."""
     return lp.make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
@@ -39,7 +39,7 @@ def naive_product(dtype: type, divisor: int) -> lp.TranslationUnit:
 
 
 def transposition(tile: int = 16, dtype: type = np.float32) -> lp.TranslationUnit:
-    """Return b = aᵀ for n × n matrices, by tile × tile work-items through a tile in local memory, coalesced twice."""
+    """Return b = aᵀ for n × n matrices through a tile × tile tile in local memory; all accesses are coalesced."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "b[j, i] = a[i, j]",

@@ -1,4 +1,4 @@
-"""What the lanes of a warp hold: a 32-bit value in each, known or not, and sets of lanes as bits of an integer."""
+"""Values of a warp's lanes: 32 bits in each, known or unknown, and sets of lanes as bits of an integer."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,11 +14,11 @@ ALL = (1 << WIDTH) - 1
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A 32-bit value in each lane: an array of 32, or of one where all hold the same."""
+    """A 32-bit value in each lane: an array of 32 values, or of one value that all lanes share."""
 
     values: NDArray[np.uint32]
     known: int = ALL
-    """the set of lanes whose value is known; data from memory is not"""
+    """the set of lanes whose value is known; values loaded from memory are not"""
 
     @property
     def signed(self) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ def members(lanes: int) -> list[int]:
 
 
 def merged(before: Lanes, value: Lanes, written: int, certain: int) -> Lanes:
-    """Return *value* in the lanes that are *written*, of which some are *certain*, and *before* in the others."""
+    """Return *value* in the *written* lanes, known only in the *certain* ones, and *before* in the others."""
     if certain == ALL:
         return value
     values = np.where(flags(written), value.values, before.values)
@@ -92,7 +92,7 @@ class Truth:
 
     @property
     def possible(self) -> int:
-        """Return the lanes where it holds or might."""
+        """Return the lanes where it holds or may hold."""
         return self.true | (ALL & ~self.known)
 
     @property
@@ -107,7 +107,7 @@ UNSURE = Truth(0, known=0)
 
 
 def looked_up(table: int, *inputs: Truth) -> Truth:
-    """Return the truth that *table* has for three inputs: bit 4a + 2b + c; known where no unknown input matters."""
+    """Return entry 4a + 2b + c of *table* for three inputs; known where the unknown inputs do not matter."""
     can_hold = can_fail = 0
     for entry in range(8):
         possible = ALL

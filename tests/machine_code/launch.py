@@ -1,4 +1,4 @@
-"""A kernel built for a device, and the walks of its warps."""
+"""A kernel compiled for a device, and the execution of its warps."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Launch:
     code: Function
 
     def group(self, sizes: Mapping[str, int]) -> Extent:
-        """Return the numbers of work-items of a group."""
+        """Return the number of work-items of a group along each axis."""
         return self.host.group(sizes)
 
     def grid(self, sizes: Mapping[str, int]) -> Extent:
-        """Return the numbers of groups."""
+        """Return the number of groups along each axis."""
         return self.host.grid(sizes)
 
     def warps(self, sizes: Mapping[str, int]) -> int:
@@ -50,15 +50,15 @@ class Launch:
     def trail(
         self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
     ) -> Trail:
-        """Return what one *warp* of the *group* at this position issues, by address."""
+        """Return the instructions that one *warp* of the *group* at this position issues, by address."""
         return self._warp(sizes, group, warp, decide).walk()
 
     def accesses(
         self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
     ) -> tuple[Access, ...]:
-        """Return the accesses of one *warp* of the *group* to global and local memory, in their order.
+        """Return the accesses of one *warp* of the *group* to global and local memory, in order of execution.
 
-        The arrays lie from ``constant_bank.POINTERS`` on, ``SPACING`` bytes apart, in the order of the parameters.
+        The arrays start at ``constant_bank.POINTERS``, ``SPACING`` bytes apart, in the order of the parameters.
         """
         walker = self._warp(sizes, group, warp, decide)
         walker.registers.accesses = found = []
@@ -81,20 +81,20 @@ class Launch:
 def build(
     program: lp.TranslationUnit, architecture: str = "sm_90", options: tuple[str, ...] = (), cache: Path = CACHE
 ) -> tuple[Launch, ...]:
-    """Return the launches of *program* as machine code for *architecture*, built with these *options* of nvcc."""
+    """Compile *program* for *architecture* with these *options* of nvcc, and return its launches."""
     return built(cuda_source(program), architecture, options, cache)
 
 
 def built(
     source: CudaSource, architecture: str = "sm_90", options: tuple[str, ...] = (), cache: Path = CACHE
 ) -> tuple[Launch, ...]:
-    """Return the launches of CUDA code as machine code for *architecture*, built with these *options* of nvcc."""
+    """Compile CUDA code for *architecture* with these *options* of nvcc, and return its launches."""
     found = functions(listing(source.code, architecture, options, cache))
     return tuple(Launch(architecture, host, found[host.name]) for host in source.functions)
 
 
 def _positions(shape: Extent, group: Extent, warp: int) -> tuple[dict[str, Lanes], int]:
-    """Return the special registers that say where each lane is, and the lanes that exist."""
+    """Return the special registers with the position of each lane, and the set of lanes that exist."""
     number = 32 * warp + np.arange(32)
     x, y, _ = shape
     local = {"X": number % x, "Y": number // x % y, "Z": number // (x * y)}

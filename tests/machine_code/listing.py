@@ -1,4 +1,4 @@
-"""The disassembler's listing, read into functions of instructions with their addresses."""
+"""Parse the disassembler's listing into functions of instructions with addresses."""
 
 import re
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ LINE = re.compile(
 )
 REMARK = re.compile(r'\(\*"?(.*?)"?\*\)')
 BETWEEN_OPERANDS = re.compile(r"(?:,\s*|\s+(?=`))(?![^\[]*\])")
-"""a comma, but not within brackets; or what is before a label"""
+"""a comma outside brackets, or the space before a label"""
 BYTES = 16
-"""of one instruction, on every device since Volta"""
+"""size of one instruction, on every device since Volta"""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Function:
     labels: dict[str, int]
 
     def address(self, label: str) -> int:
-        """Return the address of *label*; the function's own name is its beginning."""
+        """Return the address of *label*; the function's own name has address 0."""
         return 0 if label == self.name else self.labels[label]
 
 

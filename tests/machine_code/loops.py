@@ -1,4 +1,4 @@
-"""The loops of machine code: what a warp issues in one pass, apart from the loops inside."""
+"""Loops of machine code: the instructions that a warp issues in one iteration, without those of inner loops."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ class Loop:
     last: int
     """address of the branch"""
     passes: int
-    """how often the warp, or a part of it, came by the first instruction"""
+    """how often the warp, or a fragment of it, executed the first instruction"""
     own: Counter[str]
-    """instructions issued inside, in all passes, by class; without those of inner loops"""
+    """instructions issued in all iterations, by class, without those of inner loops"""
 
     def per_pass(self) -> dict[str, float]:
-        """Return the instructions of one pass by class."""
+        """Return the instructions of one iteration by class."""
         return {name: count / self.passes for name, count in self.own.items()} if self.passes else {}
 
 
 def loops(function: Function, trail: Trail) -> tuple[Loop, ...]:
-    """Return the loops of *function* in the order of their addresses, with what the warp on this *trail* issued there.
+    """Return the loops of *function* in address order, with the instructions that the warp of this *trail* issued.
 
-    The compiler lays a loop out without gaps, so a loop is what lies between the target and the branch.
+    The compiler lays out a loop without gaps, so a loop is the code from the target of a backward branch to the branch.
     """
     ends: dict[int, int] = {}
     for address, instruction in function.instructions.items():

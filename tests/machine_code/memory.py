@@ -1,4 +1,4 @@
-"""What instructions on memory do: loads give unknown values, but for constants, given data and a lane's own stack."""
+"""Semantics of memory instructions: loaded values are unknown, except constants, given data and a lane's own stack."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def words(instruction: Instruction) -> int:
 
 
 def load(instruction: Instruction, registers: Registers) -> None:
-    """LDG, LDS, LD, ATOM and the like: unknown values, save for data that are given."""
+    """LDG, LDS, LD, ATOM and similar: unknown values, except given data."""
     note(instruction, registers)
     place = next(operand for operand in instruction.operands if operand.kind == "memory")
     addresses, known = address_of(place, registers, is_wide="E" in instruction.modifiers)
@@ -35,16 +35,16 @@ def load(instruction: Instruction, registers: Registers) -> None:
 
 
 def store(instruction: Instruction, registers: Registers) -> None:
-    """STG, STS, ST, RED: nothing that control flow could depend on."""
+    """STG, STS, ST, RED: record the access; control flow does not depend on it."""
     note(instruction, registers)
 
 
 def nothing(instruction: Instruction, registers: Registers) -> None:
-    """BAR, MEMBAR and the like: warps walk one by one here."""
+    """BAR, MEMBAR and similar: no effect, because warps are executed one after another."""
 
 
 def note(instruction: Instruction, registers: Registers) -> None:
-    """Put the addresses of an access into the book of accesses, if there is one."""
+    """Record the addresses of an access, if accesses are recorded."""
     if registers.accesses is not None:
         place = next(operand for operand in instruction.operands if operand.kind == "memory")
         values, known = address_of(place, registers)
@@ -73,7 +73,7 @@ def load_stack(instruction: Instruction, registers: Registers) -> None:
 
 
 def store_stack(instruction: Instruction, registers: Registers) -> None:
-    """STL: words of the lane's own stack; all of it is forgotten where the address is unknown."""
+    """STL: words of the lane's own stack; a store to an unknown address makes the whole stack unknown."""
     place, source = instruction.operands
     accesses = stack_accesses(place, registers)
     if accesses is None:
@@ -86,7 +86,7 @@ def store_stack(instruction: Instruction, registers: Registers) -> None:
 
 
 def stack_accesses(place: Operand, registers: Registers) -> list[tuple[int, int]] | None:
-    """Return the addresses at *place*, each with the active lanes that use it; None where one is unknown."""
+    """Return the addresses at *place*, each with the active lanes that use it; None if one is unknown."""
     addresses, known = address_of(place, registers)
     if registers.active & ~known:
         return None
@@ -100,9 +100,9 @@ def stack_accesses(place: Operand, registers: Registers) -> list[tuple[int, int]
 
 
 def address_of(place: Operand, registers: Registers, *, is_wide: bool = False) -> tuple[np.ndarray, int]:
-    """Return the address at *place*, which adds registers and a number, and where it is known: ``R2.X4+UR4+0x10``.
+    """Return the address at *place*, a sum such as ``R2.X4+UR4+0x10``, and the lanes where it is known.
 
-    Where it *is_wide*, a register stands for a pair, as on Volta and Turing.
+    If *is_wide*, a register denotes a pair of registers, as on Volta and Turing.
     """
     total, known = np.zeros(1, dtype=np.int64), ALL
     for part in re.split(r"\s*\+\s*", place.place):
@@ -118,7 +118,7 @@ SPECIAL = MappingProxyType({"SRZ": 0, "SR_CgaCtaId": 0, "SR_VIRTCFG": 0, "SR_SWI
 
 
 def special_register(instruction: Instruction, registers: Registers) -> None:
-    """S2R, S2UR, CS2R: where a lane is in its group, and the group in the grid."""
+    """S2R, S2UR, CS2R: the position of a lane in its group, and of the group in the grid."""
     target, source = instruction.operands
     value = registers.special.get(source.text)
     if value is None:
@@ -142,4 +142,4 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "CS2R": special_register,
     }
 )
-"""by opcode; those of the uniform datapath have a U in front and are the same"""
+"""by opcode; opcodes of the uniform datapath have the prefix U and the same semantics"""

@@ -1,4 +1,4 @@
-"""The registers of one warp: general and uniform ones, predicates, and its stack in local memory."""
+"""Registers of one warp: general and uniform registers, predicates, and its stack in CUDA's local memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,33 +22,33 @@ class Access:
 
 
 class Registers:
-    """What the lanes of one warp hold, and who of them reads and writes at present."""
+    """The values that the lanes of one warp hold, and the lanes that execute the current instruction."""
 
     def __init__(self, constants: ConstantBank, special: Mapping[str, Lanes]) -> None:
         self.constants = constants
         self.special = special
-        """the registers that say where a lane is, by name"""
+        """special registers with the position of a lane, by name"""
         self.stack: dict[int, Lanes] = {}
-        """words in local memory, by address"""
+        """words of the stack, by address"""
         self.data: dict[int, int] = {}
-        """words of global memory that are given, by address"""
+        """given words of global memory, by address"""
         self.accesses: list[Access] | None = None
-        """what was loaded and stored in global and local memory, for whoever asks for it"""
+        """loads and stores in global and local memory, if they are recorded"""
         self.active = ALL
-        """the lanes that run the present instruction, or might: its guard can be unknown"""
+        """the lanes that execute or may execute the current instruction: its guard can be unknown"""
         self.certain = ALL
-        """those of them that do run it"""
+        """those of them that are known to execute it"""
         self._values: dict[tuple[str, int], Lanes] = {}
         self._truths: dict[tuple[str, int], Truth] = {}
 
     # {{{ values
 
     def register(self, file: str, number: int) -> Lanes:
-        """Return what is in a register; nothing is known of one that was never written."""
+        """Return the value of a register; it is unknown if the register was never written."""
         return ZERO if number == ZERO_REGISTER else self._values.get((file, number), UNKNOWN)
 
     def read(self, operand: Operand) -> Lanes:
-        """Return the value of *operand*, its signs left aside."""
+        """Return the value of *operand* without its signs."""
         match operand.kind:
             case "register":
                 return self.register(operand.file, operand.number)
@@ -60,7 +60,7 @@ class Registers:
                 return UNKNOWN
 
     def constant(self, place: Operand, beyond: int = 0) -> Lanes:
-        """Return the word at *place* in a constant bank, or that many bytes *beyond* it."""
+        """Return the word at *place* in a constant bank, or *beyond* bytes after it."""
         offset = beyond + BANK * place.number
         for part in place.place.split("+"):
             lanes = self.read(operand(part.strip()))
@@ -70,7 +70,7 @@ class Registers:
         return uniform(self.constants[offset]) if offset in self.constants else UNKNOWN
 
     def read_pair(self, operand: Operand) -> Pair:
-        """Return the 64-bit value of *operand*, its signs left aside; a number is extended with its sign."""
+        """Return the 64-bit value of *operand* without its signs; a number is sign-extended."""
         match operand.kind:
             case "register" if operand.number != ZERO_REGISTER:
                 return self.read(operand), self.register(operand.file, operand.number + 1)
@@ -82,9 +82,9 @@ class Registers:
                 return self.read(operand), self.read(operand)
 
     def integer(self, operand: Operand) -> tuple[np.ndarray, int]:
-        """Return the value of *operand* as unsigned integers with its sign, and in which lanes it is known.
+        """Return the value of *operand* as unsigned integers with its sign, and the lanes where it is known.
 
-        The opposite of 0 is 2³², so that a carry comes out of a subtraction.
+        The negation of 0 is 2³², so that a subtraction produces a carry.
         """
         lanes = self.read(operand)
         values = lanes.unsigned
@@ -95,18 +95,18 @@ class Registers:
         return values, lanes.known
 
     def signed(self, operand: Operand) -> tuple[np.ndarray, int]:
-        """Return the value of *operand* as signed integers with its sign, and in which lanes it is known."""
+        """Return the value of *operand* as signed integers with its sign, and the lanes where it is known."""
         lanes = self.read(operand)
         return -lanes.signed if operand.negative and operand.kind != "number" else lanes.signed, lanes.known
 
     def pair(self, operand: Operand) -> tuple[np.ndarray, int]:
-        """Return the 64-bit value of *operand* with its sign, and in which lanes it is known."""
+        """Return the 64-bit value of *operand* with its sign, and the lanes where it is known."""
         low, high = self.read_pair(operand)
         values = low.unsigned | high.signed << 32
         return -values if operand.negative and operand.kind != "number" else values, low.known & high.known
 
     def write(self, operand: Operand, value: Lanes, beyond: int = 0) -> None:
-        """Put *value* into the register *operand*, or that many *beyond* it, of the active lanes."""
+        """Write *value* to the register *operand*, or the one *beyond* registers after it, in the active lanes."""
         if operand.number == ZERO_REGISTER:
             return
         key = operand.file, operand.number + beyond
@@ -117,7 +117,7 @@ class Registers:
             self._values[key] = merged(before, value, self.active, self.certain)
 
     def write_pair(self, operand: Operand, values: np.ndarray, known: int) -> None:
-        """Put 64-bit *values* into the register *operand* and the next one."""
+        """Write 64-bit *values* to the register *operand* and the next one."""
         self.write(operand, of_integers(values, known))
         self.write(operand, of_integers(values >> 32, known), beyond=1)
 
@@ -126,7 +126,7 @@ class Registers:
     # {{{ predicates
 
     def truth(self, operand: Operand) -> Truth:
-        """Return whether the predicate *operand* holds, with its sign."""
+        """Return whether the predicate *operand* holds, with its negation."""
         truth = self._truth(operand)
         return ~truth if operand.negative else truth
 
@@ -136,7 +136,7 @@ class Registers:
         return self._truths.get((operand.file, operand.number), UNSURE)
 
     def decide(self, operand: Operand, truth: Truth) -> None:
-        """Put *truth* into the predicate *operand* of the active lanes."""
+        """Write *truth* to the predicate *operand* in the active lanes."""
         if operand.number == TRUE_PREDICATE:
             return
         if operand.file == "UP":

@@ -1,8 +1,9 @@
-"""What functions and divisions are made of: the instructions that a warp executes for one, followed with real numbers.
+"""Derive the instruction sequences of functions and divisions from executed machine code.
 
-A kernel that computes nothing else is compiled by NVRTC, and executed on operands that take the usual path; its result
-is that of the function, or the machine here is wrong. What feeds no address and is no access is the sequence. It is
-told by its longest chain of instructions that wait for each other, and by those beside it.
+NVRTC compiles a kernel that computes nothing but the function. The simulated machine executes it on operands that take
+the usual path; its result is that of the function, or the simulation is wrong. The sequence contains the instructions
+that neither access memory nor compute addresses. It is described by its longest dependency chain and by the other
+instructions.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ from .toolchain import disassembled
 from .warp import CONTROL, Warp
 
 WHEELS: Mapping[str, tuple[str, ...]] = MappingProxyType({"sm_70": ("nvidia-cuda-nvrtc-cu12",)})
-"""whose compiler knows an architecture that the latest one has forgotten"""
+"""wheels whose compiler supports architectures that the latest compiler no longer supports"""
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100")
 TYPES: Mapping[str, str] = MappingProxyType(
     {"f32": "float", "f64": "double", "i32": "int", "u32": "unsigned", "i64": "long long", "u64": "unsigned long long"}
@@ -47,32 +48,32 @@ CLASSES: Mapping[str, str] = MappingProxyType(
         "FSEL": "FSEL",
     }
 )
-"""opcode -> how the table calls it; all others are integers, ``INT``, or ``IMAD`` where they multiply"""
+"""opcode -> its name in the table; others are integer instructions: ``IMAD`` if they multiply, else ``INT``"""
 NO_PRODUCT = ("MOV", "IADD", "SHL")
-"""modifiers of IMAD with which it multiplies nothing"""
+"""modifiers of IMAD with which it does not multiply"""
 CYCLES: Mapping[str, int] = MappingProxyType(
     {"MUFU": 20, "CONVERT": 14, "FCHK": 14, "DFMA": 8, "DADD": 8, "DMUL": 8, "DSETP": 8}
 )
-"""about how long a result takes, to find the longest chain; of all others 4"""
+"""approximate latencies, used to find the longest chain; all others are 4"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction that was executed."""
+    """An executed instruction."""
 
     instruction: Instruction
     sources: frozenset[int]
     """the steps whose results it used, by number"""
     address: frozenset[int]
-    """those of them that say where it stores"""
+    """those of them that compute the address of a store"""
 
 
 Row = tuple[str, str, int]
-"""the longest chain of a sequence, what is beside it, and how many constants are moved into registers for it"""
+"""the longest chain of a sequence, the other instructions, and the number of constants moved into registers"""
 
 
-class _Book(Registers):
-    """Registers that write down which step wrote what the present one reads."""
+class _RecordingRegisters(Registers):
+    """Registers that record which steps wrote the values that the current step reads."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -99,55 +100,55 @@ class _Book(Registers):
     def decide(self, operand: Operand, truth: Truth) -> None:
         before = set(self.read_now)
         super().decide(operand, truth)
-        self.read_now = before  # what a predicate was before
+        self.read_now = before  # drop the read of the predicate's old value
         self.writers[operand.file, operand.number] = self.now
 
 
 class _Trace(Warp):
-    """A warp of one lane that writes down what it executes."""
+    """A warp that records the steps that it executes."""
 
     def __init__(self, function: Function, constants: Mapping[int, int], data: Mapping[int, int]) -> None:
         super().__init__(function, constants, {}, ALL, usual)
-        self.book = _Book(constants, {"SR_TID.X": ZERO})  # all lanes have the same data
-        self.book.data = dict(data)
-        self.registers = self.book
+        self.recorder = _RecordingRegisters(constants, {"SR_TID.X": ZERO})  # all lanes have the same data
+        self.recorder.data = dict(data)
+        self.registers = self.recorder
         self.steps: list[Step] = []
 
     def _step(self, fragment: Fragment) -> Fragment | None:
-        self.book.now, self.book.read_now = len(self.steps), set()
+        self.recorder.now, self.recorder.read_now = len(self.steps), set()
         instruction = self.function.instructions[fragment.address]
-        before = dict(self.book.writers) if instruction.guard is not None else {}
+        before = dict(self.recorder.writers) if instruction.guard is not None else {}
         following = super()._step(fragment)
         address = frozenset[int]()
         if instruction.base == "STG":
             place, stored = instruction.operands
-            address_of(place, self.book, is_wide=True)
-            address = frozenset(self.book.read_now)
+            address_of(place, self.recorder, is_wide=True)
+            address = frozenset(self.recorder.read_now)
             for beyond in range(words(instruction)):
-                self.book.register(stored.file, stored.number + beyond)
+                self.recorder.register(stored.file, stored.number + beyond)
         elif instruction.guard is not None and instruction.base not in CONTROL:
-            self._pass_on(instruction, before)
-        self.steps.append(Step(instruction, frozenset(self.book.read_now), address))
+            self._depend_on_replaced_values(instruction, before)
+        self.steps.append(Step(instruction, frozenset(self.recorder.read_now), address))
         return following
 
-    def _pass_on(self, instruction: Instruction, before: Mapping[object, int]) -> None:
-        """Let what is executed under a guard wait for what its result may replace, whether any lane executes it."""
+    def _depend_on_replaced_values(self, instruction: Instruction, before: Mapping[object, int]) -> None:
+        """Make a guarded instruction depend on the old values of its destination, even if no lane executes it."""
         registers = [operand for operand in instruction.operands if operand.kind == "register"]
         if not registers:
             return
         for operand in registers[1:]:
-            self.book.read_pair(operand)
+            self.recorder.read_pair(operand)
         for beyond in range(2 if instruction.base.startswith("D") else 1):
             key = registers[0].file, registers[0].number + beyond
-            self.book.writers[key] = len(self.steps)
-            self.book.read_now |= {before[key]} if key in before else set()
+            self.recorder.writers[key] = len(self.steps)
+            self.recorder.read_now |= {before[key]} if key in before else set()
 
 
 class Expressions:
     """Kernels ``out[i] = code`` of operands a, b and c, compiled together."""
 
     def __init__(self, architecture: str, cases: Iterable[tuple[str, str]]) -> None:
-        """Take the *architecture*, and expressions in CUDA, in which T is their type, with their types."""
+        """Compile *cases* for *architecture*: expressions in CUDA, in which T is their type, with their types."""
         self.architecture = architecture
         self.symbols = {case: f"f{number}" for number, case in enumerate(dict.fromkeys(cases))}
         source = "\n".join([PREAMBLE, *(_kernel(symbol, *case) for case, symbol in self.symbols.items())])
@@ -156,9 +157,9 @@ class Expressions:
         self.functions = functions(disassembled(self.cubin, architecture))
 
     def traced(self, code: str, dtype: str, values: Sequence[float]) -> tuple[tuple[Step, ...], float]:
-        """Return the steps of the kernel of *code*, with operands of these *values*, and what it stores.
+        """Return the steps of the kernel of *code* with operands of these *values*, and the value that it stores.
 
-        An integer is the bits of a floating-point operand.
+        An integer that stands for a floating-point operand specifies its bits.
         """
         parameters = [Parameter(each, 8, is_pointer=True) for each in "oabc"]
         data: dict[int, int] = {}
@@ -177,9 +178,9 @@ class Expressions:
 
 
 def _stored(warp: _Trace, dtype: str) -> float:
-    """Return what a warp has stored; no number where that is not known."""
+    """Return the value that a warp stored; NaN if it is unknown."""
     store = next(step for step in warp.steps if step.instruction.base == "STG").instruction.operands[-1]
-    halves = [warp.book.register(store.file, store.number + beyond) for beyond in range(2 if "64" in dtype else 1)]
+    halves = [warp.recorder.register(store.file, store.number + beyond) for beyond in range(2 if "64" in dtype else 1)]
     raw = np.array([each.values[0] for each in halves], dtype=np.uint32)
     return raw.view(NUMPY[dtype])[0] if all(each.known & 1 for each in halves) else float("nan")
 
@@ -214,14 +215,14 @@ template<class T> __device__ inline T int_pow(T x, int n) {
   return x*y; }
 template<class T> __device__ inline T mod_pos(T a, T b) { T result = a%b; return (result < 0) ? result + b : result; }
 """
-"""as Loopy writes divisions that round down, and powers of integers (loopy/target/c/__init__.py)"""
+"""Loopy's code of divisions that round down, and of integer powers (loopy/target/c/__init__.py)"""
 
 
 # {{{ the sequence
 
 
 def sequence(steps: Sequence[Step]) -> Row:
-    """Return the longest chain of the sequence in *steps*, in order, what is beside it, and constants."""
+    """Return the longest chain of the sequence in *steps*, the other instructions, and the number of constants."""
     own, constants = _own(steps)
     chain = _longest(steps, own)
     beside = Counter(_name(steps[place]) for place in own if place not in chain)
@@ -229,7 +230,7 @@ def sequence(steps: Sequence[Step]) -> Row:
 
 
 def _own(steps: Sequence[Step]) -> tuple[list[int], set[int]]:
-    """Return the steps that compute what is stored, and those that give them constants."""
+    """Return the steps that compute the stored value, and the steps that move constants into registers for them."""
     stores = {place for place, step in enumerate(steps) if step.instruction.base == "STG"}
     loads = {place for place, step in enumerate(steps) if step.instruction.base == "LDG"}
     operands = {place for place in loads if not loads & _before(steps, [place])}
@@ -247,7 +248,7 @@ def _own(steps: Sequence[Step]) -> tuple[list[int], set[int]]:
 
 
 def _before(steps: Sequence[Step], places: Iterable[int]) -> set[int]:
-    """Return the steps that those at *places* wait for, near and far."""
+    """Return all direct and indirect dependences of the steps at *places*."""
     found: set[int] = set()
     pending = [source for place in places for source in steps[place].sources]
     while pending:
@@ -259,7 +260,7 @@ def _before(steps: Sequence[Step], places: Iterable[int]) -> set[int]:
 
 
 def _longest(steps: Sequence[Step], own: Sequence[int]) -> list[int]:
-    """Return the chain of steps that takes longest; what stands behind a branch waits for it."""
+    """Return the chain of steps with the largest latency; steps after a branch depend on the branch."""
     until: dict[int, tuple[int, int | None]] = {}
     branch: int | None = None
     for place in own:
@@ -295,11 +296,11 @@ def _counted(words: Iterable[tuple[str, int]]) -> str:
 # }}}
 
 
-# {{{ all of them
+# {{{ all functions
 
 FLOATS, INTEGERS, WIDE = ("f32", "f64"), ("i32", "u32", "i64", "u64"), ("i64", "u64")
 ONE, TWO, LARGE = (0.7, 1.3, 0.4), (0.4, 0.7, 0.3), (1.7, 0.6, 0.4)
-"""operands on the usual path: of most functions, of tanh below 0.55, of those that begin at 1"""
+"""operands on the usual path: of most functions, of tanh (below 0.55), of functions that start at 1"""
 WHOLE = (12345, 7, 3)
 SOURCES: Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = MappingProxyType(
     {
@@ -334,17 +335,17 @@ SOURCES: Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = MappingP
         "min/max integer": ("a < b ? b : a", WIDE, WHOLE),
     }
 )
-"""name -> the kernel in CUDA, the types that it is for, and the operands"""
+"""name -> the expression in CUDA, its types, and the operands"""
 
 
 @cache
 def expressions(architecture: str) -> Expressions:
-    """Return all of :data:`SOURCES` as machine code."""
+    """Compile all of :data:`SOURCES`."""
     return Expressions(architecture, ((code, dtype) for code, dtypes, _ in SOURCES.values() for dtype in dtypes))
 
 
 def derived(architecture: str, name: str, dtype: str) -> Row:
-    """Return what *name* is made of."""
+    """Return the instruction sequence of *name*."""
     code, _, values = SOURCES[name]
     return sequence(expressions(architecture).traced(code, dtype, values)[0])
 
@@ -359,7 +360,7 @@ def work(row: Row) -> Counter[str]:
 
 
 def table() -> str:
-    """Return the table of all sequences, as ``loopyperf/compiler/sequences.toml`` has it."""
+    """Return the contents of ``loopyperf/compiler/sequences.toml``: the table of all sequences."""
     names = [(name, dtype) for name, (_, dtypes, _) in SOURCES.items() for dtype in dtypes]
     found = {each: {key: derived(each, *key) for key in names} for each in ARCHITECTURES}
     lines = [HEAD, f"\n[{BASE}]"]
@@ -376,7 +377,7 @@ def table() -> str:
 
 
 BASE, HOPPER = "sm_80", "sm_90"
-"""the architecture whose sequences are all written down; of the others, those that differ in more than integers"""
+"""BASE has a row for each sequence; others have rows for sequences that differ in more than integers"""
 HEAD = """# Instruction sequences of functions and divisions, derived from executed machine code. Do not edit; run
 #     python -m tests.machine_code.sequences
 # Each row: the longest dependency chain; the other instructions; constants moved into registers before Hopper, and from

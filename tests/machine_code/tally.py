@@ -1,4 +1,4 @@
-"""Executed instructions by class, as the pipelines of a device see them."""
+"""Executed instructions in classes that correspond to the pipelines of a device."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ BY_ITSELF = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "MUFU", "BAR")
 MEMORY = ("LDS", "STS", "LDG", "STG", "LDL", "STL", "ATOMG", "ATOMS", "RED", "LD", "ST")
 WIDTHS = ("64", "128")
 OTHER = "integer"
-"""the class of all that is in no other: integers, addresses, predicates, moves, special registers"""
+"""the class of all other instructions: integers, addresses, predicates, moves, special registers"""
 
 
 def class_of(instruction: Instruction) -> str:
@@ -46,13 +46,13 @@ class Tally:
     counts: Counter[str]
     """how many times the warp issued an instruction of the class"""
     lanes: Counter[str]
-    """in how many lanes, in all"""
+    """the total number of lanes that executed them"""
     idle: Counter[str]
-    """how many of the counts are of instructions that no lane ran, because of their guard"""
+    """how many of the counted instructions no lane executed, because of their guard"""
 
     @classmethod
     def of(cls, function: Function, trail: Trail) -> "Tally":
-        """Return the *trail* through *function* by class."""
+        """Group the *trail* through *function* into classes."""
         counts: Counter[str] = Counter()
         lanes: Counter[str] = Counter()
         idle: Counter[str] = Counter()
@@ -65,7 +65,7 @@ class Tally:
 
     @classmethod
     def nothing(cls) -> "Tally":
-        """Return the tally of no warp, where a sum begins."""
+        """Return an empty tally, the start value of a sum."""
         return cls(Counter(), Counter(), Counter())
 
     def __getitem__(self, name: str) -> int:
@@ -74,9 +74,9 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """Return how many instructions were issued in all."""
+        """Return the total number of issued instructions."""
         return self.counts.total()
 
     def __add__(self, other: "Tally") -> "Tally":
-        """Return what two warps issue together."""
+        """Return the sum of the tallies of two warps."""
         return Tally(self.counts + other.counts, self.lanes + other.lanes, self.idle + other.idle)

@@ -1,4 +1,4 @@
-"""``python -m tests.machine_code`` prints what a warp of a known kernel issues."""
+"""Test the command ``python -m tests.machine_code``."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from .__main__ import main
 
 
 @pytest.mark.usefixtures("listings")
-def test_the_counts_of_a_warp_are_printed(monkeypatch, capsys) -> None:
+def test_command_prints_the_counts_of_a_warp(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["machine_code", "transposition 16", "--size", "n=64", "--group", "1,2,0"])
     main()
     heading, *rows = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""The CUDA source of a program has all its launches, and functions that Loopy's own target cannot type."""
+"""Test the CUDA source of a program with two launches and a function that Loopy's CUDA target cannot type."""
 
 import loopy as lp
 import numpy as np
@@ -8,7 +8,7 @@ from .launch import build
 
 
 def two_launches() -> lp.TranslationUnit:
-    """Return b = 1/√a, then c = b backwards, with a barrier for the whole grid between them."""
+    """Return b = 1/√a, then c = b reversed, with a global barrier between them."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         """
@@ -25,7 +25,7 @@ def two_launches() -> lp.TranslationUnit:
     return knl
 
 
-def test_every_launch_is_there_with_its_parameters() -> None:
+def test_source_has_every_launch_with_its_parameters() -> None:
     source = cuda_source(two_launches())
     assert [[parameter.name for parameter in function.parameters] for function in source.functions] == [
         ["a", "b", "n"],
@@ -36,7 +36,7 @@ def test_every_launch_is_there_with_its_parameters() -> None:
     assert [function.group({"n": 100}) for function in source.functions] == [(32, 1, 1)] * 2
 
 
-def test_a_launch_walks_by_itself(listings) -> None:
+def test_launches_are_executed_separately(listings) -> None:
     first, second = build(two_launches(), cache=listings)
     sizes = {"n": 40}
     assert [launch.run(sizes, (1, 0, 0)).lanes["STG"] for launch in (first, second)] == [8, 8]

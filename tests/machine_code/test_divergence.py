@@ -1,4 +1,4 @@
-"""Lanes that part and meet again issue what the machine would: once together, once for each part that is apart."""
+"""Test divergent lanes: instructions are issued once for lanes together, and once for each fragment apart."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PARAMETERS = (*ARRAYS, Parameter("n", 4, is_pointer=False))
 
 
 def kernel(body: str, group: int = 32) -> CudaSource:
-    """Return a kernel whose work-items run *body*, x being their place in the group."""
+    """Return a kernel with this *body*, in which x is the index of the work-item in its group."""
     code = f"""
     extern "C" __global__ void __launch_bounds__({group})
     walk(float *__restrict__ out, float const *__restrict__ a, int n)
@@ -21,14 +21,14 @@ def kernel(body: str, group: int = 32) -> CudaSource:
     return CudaSource(code, (DeviceFunction("walk", PARAMETERS, lambda _: (4, 1, 1), lambda _: (group, 1, 1)),))
 
 
-def test_a_loop_runs_as_long_as_its_longest_lane(launch) -> None:
+def test_warp_executes_a_loop_as_often_as_its_longest_lane(launch) -> None:
     machine = launch(kernel("#pragma unroll 1\nfor (int i = 0; i < x; ++i) out[32*i + x] = a[x];"))
     tally = machine.run({"n": 0})
-    # Lane x goes 0, 1, ..., 31 times: the warp 31 times, the lanes 0 + 1 + ... + 31 = 496 times in all.
+    # Lane x executes x iterations: the warp 31, the lanes 0 + 1 + ... + 31 = 496 in total.
     assert (tally["STG"], tally.lanes["STG"]) == (31, 496)
 
 
-def test_two_sides_of_a_condition_are_both_issued(launch) -> None:
+def test_both_branches_of_a_divergent_condition_are_issued(launch) -> None:
     loop = "for (int i = 0; i < n; ++i)"
     sides = f"if (x & 1) {loop} out[i] = a[x]; else {loop} out[i + n] = a[x + 9];"
     tally = launch(kernel(sides)).run({"n": 5})
@@ -36,64 +36,64 @@ def test_two_sides_of_a_condition_are_both_issued(launch) -> None:
     assert tally["STG"] == 10
 
 
-def test_a_side_that_no_lane_takes_is_not_issued(launch) -> None:
+def test_branch_that_no_lane_takes_is_not_issued(launch) -> None:
     machine = launch(kernel("if (blockIdx.x > 1)\n#pragma unroll 1\nfor (int i = 0; i < n; ++i) out[i] = a[x];"))
     assert [machine.run({"n": 9}, (group, 0, 0))["STG"] for group in range(4)] == [0, 0, 9, 9]
 
 
-def test_lanes_that_parted_meet_before_what_follows(launch) -> None:
+def test_divergent_lanes_reconverge_after_the_loop(launch) -> None:
     body = "#pragma unroll 1\nfor (int i = 0; i < x % 3; ++i) out[i] = a[i + x];\n__syncthreads(); out[x + 99] = a[x];"
     tally = launch(kernel(body)).run({"n": 0})
-    # x % 3 is 0, 1, 2: the warp goes twice; 10 lanes have 2 and 11 lanes have 1.
+    # x % 3 is 0, 1, 2: the warp executes two iterations; 10 lanes have 2 and 11 lanes have 1.
     assert (tally["STG"], tally.lanes["STG"], tally["BAR"]) == (3, 2 * 10 + 11 + 32, 1)
 
 
-def test_lanes_that_have_ended_are_not_waited_for(launch) -> None:
+def test_reconvergence_does_not_wait_for_exited_lanes(launch) -> None:
     body = "if (x >= n) return;\n#pragma unroll 1\nfor (int i = 0; i < x; ++i) out[i] = a[i + x];\nout[x + 99] = a[x];"
     tally = launch(kernel(body)).run({"n": 7})
     assert (tally["STG"], tally.lanes["STG"]) == (6 + 1, sum(range(7)) + 7)
 
 
-def test_a_group_of_40_has_a_warp_of_8_lanes(launch) -> None:
+def test_group_of_40_has_a_warp_of_8_lanes(launch) -> None:
     machine = launch(kernel("out[x] = a[x];", group=40))
     assert [machine.run({"n": 0}, warp=warp).lanes["STG"] for warp in range(machine.warps({}))] == [32, 8]
 
 
-def test_a_branch_on_data_is_refused(launch) -> None:
+def test_data_dependent_branch_raises_by_default(launch) -> None:
     machine = launch(kernel("#pragma unroll 1\nfor (int i = 0; a[i] > 0; ++i) out[i] = x;"))
     with pytest.raises(UnknownBranchError, match="depends on data"):
         machine.run({"n": 1})
 
 
 @pytest.mark.parametrize("enters", [False, True])
-def test_a_branch_on_data_goes_where_it_is_told(launch, enters) -> None:
+def test_data_dependent_branch_follows_the_given_decision(launch, enters) -> None:
     body = "if (a[x] > 0)\n#pragma unroll 1\nfor (int i = 0; i < n; ++i) out[i] = a[i];"
     machine = launch(kernel(body))
-    with pytest.raises(UnknownBranchError) as refusal:
+    with pytest.raises(UnknownBranchError) as error:
         machine.run({"n": 7})
-    (address,) = (address for address, each in machine.code.instructions.items() if str(each) in str(refusal.value))
+    (address,) = (address for address, each in machine.code.instructions.items() if str(each) in str(error.value))
     tally = machine.run({"n": 7}, decide=by_address({address: not enters}))
     assert tally["STG"] == (7 if enters else 0)
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_a_division_can_go_around_its_subroutine(launch, architecture) -> None:
+def test_division_can_skip_its_subroutine(launch, architecture) -> None:
     machine = launch(kernel("out[x] = a[x] / a[x + 1];"), architecture)
     with pytest.raises(UnknownBranchError):
         machine.run({"n": 1})
     tally = machine.run({"n": 1}, decide=around_calls)
-    # 1/b by MUFU, a step of Newton's for it and one for the quotient: five multiplications with addition.
+    # MUFU for 1/b, a Newton step for it and one for the quotient: five multiply-adds.
     assert (tally["MUFU"], tally["FFMA"], tally["float comparison"], tally["STG"]) == (1, 5, 1, 1)
 
 
-def test_predicated_instructions_are_issued_where_no_lane_runs_them(launch) -> None:
+def test_predicated_store_counts_only_lanes_whose_guard_holds(launch) -> None:
     machine = launch(kernel("if (x < n) out[x] = 1;"))
     inside, outside = machine.run({"n": 5}), machine.run({"n": 0})
     assert (inside.lanes["STG"], outside.lanes["STG"]) == (5, 0)
 
 
 @pytest.mark.parametrize("n", [0, 3])
-def test_a_guard_that_fails_in_all_lanes_takes_a_slot_but_touches_nothing(launch, n) -> None:
+def test_false_guard_takes_an_issue_slot_but_accesses_no_memory(launch, n) -> None:
     machine = launch(kernel("float v = a[x]; if (x < n) v += a[x + n]; out[x] = v;"))
     tally = machine.run({"n": n})
     touched = [access for access in machine.accesses({"n": n}) if access.instruction.base == "LDG"]

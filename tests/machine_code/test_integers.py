@@ -1,4 +1,4 @@
-"""The machine computes the integers that CUDA's rules say: seen in the addresses that lanes store to."""
+"""Test integer instructions against CUDA's rules, by the addresses to which lanes store."""
 
 from collections.abc import Callable
 
@@ -18,18 +18,18 @@ PARAMETERS = (
 
 
 def towards_zero(dividend: int, divisor: int) -> int:
-    """Return the quotient as C rounds it."""
+    """Return the quotient rounded toward zero, as in C."""
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
 
 def wrapped(value: int) -> int:
-    """Return *value* in 32 bits with sign."""
+    """Return *value* as a signed integer of 32 bits."""
     return (value + 2**31) % 2**32 - 2**31
 
 
 EXPRESSIONS: dict[str, Callable[[int, int, int, int, int], int]] = {
-    # C over x, y, n, m, k, with x and y the work-item's place in the grid -> the same in Python
+    # C in x, y, n, m, k, with x and y the indices of the work-item in the grid -> the same in Python
     "x + 100*y": lambda x, y, n, m, k: x + 100 * y,
     "n*y - m*x": lambda x, y, n, m, k: n * y - m * x,
     "(n + x) / (k + y)": lambda x, y, n, m, k: (n + x) // (k + y),
@@ -58,7 +58,7 @@ EXPRESSIONS: dict[str, Callable[[int, int, int, int, int], int]] = {
 
 
 def stored(expression: str) -> CudaSource:
-    """Return a kernel that stores one byte at a distance of *expression* from the beginning of its array."""
+    """Return a kernel that stores one byte at index *expression* of its array."""
     code = f"""
     extern "C" __global__ void __launch_bounds__(96) stored(char *out, int n, int m, int k)
     {{
@@ -68,7 +68,7 @@ def stored(expression: str) -> CudaSource:
     return CudaSource(code, (DeviceFunction("stored", PARAMETERS, lambda sizes: (9, 9, 9), lambda sizes: GROUP),))
 
 
-def test_a_lane_stores_where_the_expression_says(subtests: pytest.Subtests, launch) -> None:
+def test_lanes_store_at_the_value_of_the_expression(subtests: pytest.Subtests, launch) -> None:
     for architecture in ["sm_80", "sm_90"]:
         for expression in EXPRESSIONS:
             with subtests.test(architecture=architecture, expression=expression):

@@ -1,4 +1,4 @@
-"""Executed instructions of kernels for which they can be derived by hand."""
+"""Test the executed instructions of kernels against counts derived by hand."""
 
 from itertools import product
 
@@ -27,13 +27,13 @@ def elements(machine: Launch, opcode: str, array: int, **where: object) -> list[
 
 
 def difference(longer: Tally, shorter: Tally) -> dict[str, int]:
-    """Return by how much the counts differ, by class."""
+    """Return the differences of the counts by class."""
     return {name: longer[name] - shorter[name] for name in {*longer.counts, *shorter.counts}}
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("tile", [8, 16, 32])
-def test_tiled_multiplication_pass_by_pass(launch, architecture, tile) -> None:
+def test_tiled_multiplication_counts_per_tile(launch, architecture, tile) -> None:
     machine = launch(tiled_multiplication(tile), architecture)
     first, second = (machine.run({"n": 32 * size}) for size in (2, 4))
     passes = 64 // tile
@@ -62,7 +62,7 @@ def test_tiled_multiplication_multiplies_n_cubed_times(launch, tile) -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_tiled_multiplication_reads_the_rows_and_columns_it_should(launch, architecture) -> None:
+def test_tiled_multiplication_reads_the_expected_rows_and_columns(launch, architecture) -> None:
     machine, n = launch(tiled_multiplication(16), architecture), 64
     where = {"sizes": {"n": n}, "group": (1, 2, 0), "warp": 3}
     lanes = [(lane // 16 + 6, lane % 16) for lane in range(32)]  # warp 3 has rows 6 and 7 of the tile
@@ -74,13 +74,13 @@ def test_tiled_multiplication_reads_the_rows_and_columns_it_should(launch, archi
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("group", [64, 128, 256])
-def test_n_body_pair_by_pair(launch, architecture, group) -> None:
+def test_n_body_counts_per_pair(launch, architecture, group) -> None:
     n = 4 * group
     exact, fast = (launch(n_body(group), architecture, options).run({"n": n}) for options in ((), FAST_MATH))
-    # Three differences, the addition of ε and to the sum; a square and two squares added; three loads for four pairs.
+    # Three differences, adding ε and adding to the sum; a square and two squares added; three loads per four pairs.
     expected = {"FADD": 5 * n, "FMUL": n, "FFMA": 2 * n, "MUFU": n, "LDS.128": 3 * n // 4}
     assert {name: fast[name] for name in expected} == expected
-    # A reciprocal root that is right for denormal numbers too: a comparison, and a scaling before and after.
+    # A reciprocal root that is accurate for denormals too: a comparison, and scaling before and after.
     expected |= {"FMUL": 3 * n, "float comparison": n}
     assert {name: exact[name] for name in expected} == expected
     blocks = n // group
@@ -100,19 +100,19 @@ def test_transposition_reads_rows_and_writes_rows(launch, architecture, tile) ->
 
 
 @pytest.mark.parametrize("n", [16, 32, 48, 80, 1040])
-def test_naive_multiplication_of_any_size(launch, n) -> None:
+def test_naive_multiplication_counts_at_several_sizes(launch, n) -> None:
     tally = launch(naive_multiplication()).run({"n": n})
     assert [tally[name] for name in ("FFMA", "LDG", "STG")] == [n, 2 * n, 1]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_convolution_reads_two_elements_for_each_product(launch, architecture) -> None:
+def test_convolution_reads_two_elements_per_product(launch, architecture) -> None:
     # 3 images, one point each under one filter: 7 · 7 · 3 products, each of an element of the image and of the filter.
     tally = launch(convolution(), architecture).run({"n": 32}, (1, 0, 2), 5)
     assert [tally[name] for name in ("FFMA", "LDG", "STG")] == [3 * 147, 2 * 3 * 147, 3]
 
 
-def test_one_pass_of_a_loop(launch) -> None:
+def test_loop_counts_per_iteration(launch) -> None:
     machine = launch(tiled_multiplication(16))
     (loop,) = loops(machine.code, machine.trail({"n": 96}))
     assert (loop.passes, loop.per_pass()["FFMA"], loop.per_pass()["LDG"]) == (6, 16, 2)

@@ -1,4 +1,4 @@
-"""The machine graph of a kernel against its machine code, executed: the same instructions of each class."""
+"""Test that machine graphs have the same instructions of each class as executed machine code."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -19,7 +19,7 @@ from .graph_classes import COMPARED, executed
 from .tally import Tally
 
 SLOW = ("prefix sums", "layer normalization", "by columns", "waves", "polynomial", "chain", "remainders")
-"""to compile all would take too long"""
+"""kernels of slow test runs: to compile all of them takes too long"""
 EXACT = [
     *(f"tiled {tile}" for tile in (8, 16, 32)),
     *(f"n-body {group}" for group in (64, 128, 256)),
@@ -47,7 +47,7 @@ EXACT = [
     *(name for name in ENGINEERING if name not in SLOW),
 ]
 IDLE = ("finite difference", "finite difference 32x8", "finite difference 64x4", "written-out line stencil")
-"""the machine issues copies in which no lane takes part"""
+"""kernels whose machine code issues guarded unrolled copies in which no lane is active"""
 ARCHITECTURES = {"sm_80": (8, 0), "sm_90": (9, 0)}
 
 
@@ -55,7 +55,7 @@ QUICK_AND_SLOW = pytest.mark.parametrize("names", [EXACT, pytest.param(SLOW, mar
 
 
 @QUICK_AND_SLOW
-def test_a_warp_executes_what_its_machine_graph_says(subtests: pytest.Subtests, launch: Build, names: Sequence[str]):
+def test_machine_graph_matches_executed_instructions(subtests: pytest.Subtests, launch: Build, names: Sequence[str]):
     for architecture in ARCHITECTURES:
         for name in names:
             with subtests.test(architecture=architecture, name=name):
@@ -65,15 +65,13 @@ def test_a_warp_executes_what_its_machine_graph_says(subtests: pytest.Subtests, 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", IDLE)
-def test_a_warp_executes_what_its_machine_graph_says_where_lanes_take_part(
-    launch: Build, name: str, architecture: str
-) -> None:
+def test_machine_graph_matches_instructions_with_active_lanes(launch: Build, name: str, architecture: str) -> None:
     graph, tally = both(launch, name, architecture)
     assert compared(tally.counts - tally.idle) == compared(executed(graph))
 
 
 @QUICK_AND_SLOW
-def test_all_that_a_warp_executes_is_within_fifteen_per_cent(
+def test_total_executed_instructions_are_within_15_percent(
     subtests: pytest.Subtests, launch: Build, names: Sequence[str]
 ) -> None:
     for architecture in ARCHITECTURES:
@@ -90,7 +88,7 @@ def compared(counts: Mapping[str, int | Fraction]) -> dict[str, int | Fraction]:
 
 @cache
 def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
-    """Return the machine graph of a kernel's representative warp, and what that warp executes."""
+    """Return the machine graph of a kernel's representative warp, and the instructions that this warp executes."""
     entry = KNOWN[name]
     unit = entry.program()
     graphs = source_profile(load_kernel(unit), entry.sizes, Typical(entry.typical)).graph

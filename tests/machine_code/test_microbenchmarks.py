@@ -1,7 +1,7 @@
-"""The microbenchmarks survive nvcc: each step is in the machine code, and next to nothing else.
+"""Test that nvcc keeps every step of the microbenchmarks and adds almost nothing.
 
-Executed warp instructions for a round, as the difference of two runs, on sm_90. Loops' counters, addresses of what is
-outside of a round and the like are less than one instruction a step.
+The counts are executed warp instructions per round on sm_90, from the difference of two runs. Loop counters, addresses
+computed outside of a round and similar take less than one instruction per step.
 """
 
 from collections.abc import Mapping
@@ -35,9 +35,9 @@ CHAINS: Mapping[str, Mapping[str, int]] = {
     "add i32": {"integer": 1},
     "mul i32": {"integer": 1},
 }
-"""instructions of a step, by class; of those that are sequences, without integers and branches"""
+"""instructions of a step, by class; for sequences of instructions, without integers and branches"""
 INTEGERS = 0.1
-"""integer and control instructions of a loop, for each step of a chain of 128"""
+"""limit of integer and control instructions of a loop, per step of a chain of 128"""
 
 
 def form(name: str, kind: str) -> Configuration:
@@ -45,21 +45,21 @@ def form(name: str, kind: str) -> Configuration:
 
 
 def over_calls(function: Function, branch: Instruction) -> bool:
-    """Decide for the way without a call, however many registers are moved before it."""
+    """Choose the path without a call, however many registers are moved before it."""
     there = function.address(branch.operands[-1].place)
     between = (function.instructions[at] for at in range(branch.address + BYTES, there, BYTES))
     return any(instruction.base == "CALL" for instruction in between) or around_calls(function, branch)
 
 
 def round_of(launch, form: Configuration) -> Mapping[str, float]:
-    """Return what a warp issues in 64 rounds more, in which loops that are written out several times go round."""
+    """Return the instructions of a round, from a run with 64 more rounds, so that unrolled loops iterate."""
     (few, *_), built = form.ladders[-1], launch(form.build())
     runs = [built.run({**few, "rounds": rounds}, decide=over_calls) for rounds in (64, 128)]
     names = runs[1].counts
     return {name: (runs[1][name] - runs[0][name]) / 64 for name in names if runs[1][name] != runs[0][name]}
 
 
-def test_every_step_of_a_chain_is_there(subtests: pytest.Subtests, launch) -> None:
+def test_machine_code_has_every_step_of_a_dependent_chain(subtests: pytest.Subtests, launch) -> None:
     for kind in CHAINS:
         with subtests.test(kind=kind):
             chain = form("dependent chain", kind)
@@ -73,19 +73,19 @@ def test_every_step_of_a_chain_is_there(subtests: pytest.Subtests, launch) -> No
                 assert sum(each.get(name, 0) for name in beside) < INTEGERS
 
 
-def test_what_is_written_down_are_all_chains() -> None:
+def test_expected_counts_cover_all_chains() -> None:
     kinds = {form.label.partition(",")[0] for form in configurations_of(FILES["dependent chain"], LIMITS)}
     assert kinds == set(CHAINS)
 
 
 @pytest.mark.parametrize("steps", [64, 128, 256])
-def test_loops_around_long_chains_are_written_out_once(launch, steps: int) -> None:
+def test_loops_around_long_chains_are_not_unrolled(launch, steps: int) -> None:
     tally = round_of(launch, form("loop overhead", f"{steps} steps"))
     assert (tally["FFMA"], tally["control"]) == (steps, 1)
 
 
 @pytest.mark.parametrize("beta", [1, 4, 16])
-def test_a_mix_has_beta_multiply_adds_for_each_special_function(launch, beta: int) -> None:
+def test_mix_has_beta_multiply_adds_per_special_function(launch, beta: int) -> None:
     mix = form("instruction mix", f"beta {beta},")
     tally, repeats = round_of(launch, mix), mix.sizes[0]["steps"]
     assert (tally["FFMA"], tally["MUFU"], tally["FMUL"]) == (beta * repeats, repeats, 2 * repeats)
@@ -97,11 +97,11 @@ def test_barriers_are_not_merged(launch) -> None:
     assert (tally["BAR"], tally["FFMA"]) == (16, 16)
 
 
-def test_loads_depend_on_each_other_one_by_one(launch) -> None:
+def test_all_dependent_loads_are_executed(launch) -> None:
     assert round_of(launch, form("local memory", "group 256"))["LDS"] == 32
     assert round_of(launch, form("pointer chase", "one"))["LDG"] == 16
 
 
-def test_a_stream_loads_what_it_says_by_words(launch) -> None:
+def test_stream_loads_one_word_per_access(launch) -> None:
     tally = round_of(launch, form("streaming", "stride 1,"))
     assert (tally["LDG"], tally["FADD"]) == (32, 32)

@@ -1,4 +1,4 @@
-"""Where nvcc keeps private arrays, and how often a warp accesses those in memory, against rules and graphs."""
+"""Test where nvcc places private arrays, and how often a warp accesses those on the stack."""
 
 import pickle
 from typing import Any
@@ -24,7 +24,7 @@ SURE = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
-def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(subtests: pytest.Subtests) -> None:
+def test_nvcc_stack_frame_matches_arrays_in_stack_memory(subtests: pytest.Subtests) -> None:
     for architecture in ["sm_80", "sm_90"]:
         for name in SURE:
             with subtests.test(architecture=architecture, name=name):
@@ -43,9 +43,7 @@ VECTORS = [(2, np.float32), (4, np.float32), (2, np.float64)]
 @pytest.mark.skipif(nvcc() is None and library() is None, reason="neither nvcc nor NVRTC is there")
 @pytest.mark.parametrize("rows", [4, "r"])
 @pytest.mark.parametrize(("width", "dtype"), VECTORS)
-def test_arrays_of_vectors_are_in_registers_or_on_the_stack_as_nvcc_has_them(
-    width: int, dtype: type, rows: int | str
-) -> None:
+def test_nvcc_stack_frame_matches_arrays_of_vectors(width: int, dtype: type, rows: int | str) -> None:
     unit = kernels.vector_sums(width, rows, "n", dtype=dtype)
     (array,) = private_arrays(source_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph)
     (machine,) = resources(cuda_source(unit).code, "sm_80")
@@ -54,7 +52,7 @@ def test_arrays_of_vectors_are_in_registers_or_on_the_stack_as_nvcc_has_them(
 
 
 @pytest.mark.parametrize(("width", "dtype"), VECTORS)
-def test_a_warp_executes_what_the_graph_has_of_vectors(launch: Any, width: int, dtype: type) -> None:
+def test_graph_of_vectors_matches_executed_instructions(launch: Any, width: int, dtype: type) -> None:
     unit = kernels.vector_sums(width, 4, 8, dtype=dtype)
     graph = lowered(source_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph, capability=(8, 0))
     tally = launch(unit, "sm_80").run({"n": 8, "r": 4})
@@ -63,7 +61,7 @@ def test_a_warp_executes_what_the_graph_has_of_vectors(launch: Any, width: int, 
 
 
 def kinds_of(graph: Any) -> dict[str, Any]:
-    """Return how many loads, stores and multiply-adds *graph* executes, as the machine code calls them."""
+    """Return how many loads, stores and multiply-adds *graph* executes, by opcode."""
     names = {"load": "LDG", "store": "STG", "fma": "FFMA"}
     found: dict[str, Any] = {}
     for each in graph.instructions:
@@ -81,14 +79,14 @@ def kinds_of(graph: Any) -> dict[str, Any]:
 ON_THE_STACK = {1301: 168, 1677: 432, 1748: 192, 2074: 576, 8726: 80, 7977: 0, 2208: 0, 1786: 0, 8945: 0, 8697: 0}
 """bytes by the kernel's number in the archive: "stack frame" in the report of ptxas 13.0.88 for sm_80, fast math"""
 LIKELY = {2343: 0, 2415: 0, 2825: 0, 3446: 0, 2843: 0, 5917: 256, 6172: 512, 6178: 256}
-"""the same, for arrays in loops of several constant numbers of passes"""
+"""the same, for arrays in loops with several constant trip counts"""
 EXACT = (1301, 1523, 1748, 8726)
-"""of whose stack memory nvcc loads and stores each element as often as the graph"""
+"""kernels in which nvcc loads and stores each element of stack memory as often as the graph"""
 
 
 @needs_archive
 @pytest.mark.parametrize("number", ON_THE_STACK)
-def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: int) -> None:
+def test_arrays_in_stack_memory_match_ptxas_stack_frame(rows: Any, number: int) -> None:
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
     found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
     assert "unsure" not in {array.home for array in found}
@@ -97,7 +95,7 @@ def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: i
 
 @needs_archive
 @pytest.mark.parametrize("number", LIKELY)
-def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: Any, number: int) -> None:
+def test_likelier_home_of_unsure_arrays_matches_ptxas_stack_frame(rows: Any, number: int) -> None:
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
     found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
     assert "unsure" in {array.home for array in found}
@@ -106,7 +104,7 @@ def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: 
 
 @needs_archive
 @pytest.mark.parametrize("number", EXACT)
-def test_a_warp_loads_and_stores_stack_memory_as_its_graph_says(launch: Any, rows: Any, number: int) -> None:
+def test_stack_loads_and_stores_match_the_graph(launch: Any, rows: Any, number: int) -> None:
     unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
     graphs = source_profile(load_kernel(unit), sizes, Typical({})).graph
     example = graphs.launches[0].representative.example
@@ -118,7 +116,7 @@ def test_a_warp_loads_and_stores_stack_memory_as_its_graph_says(launch: Any, row
 
 
 def doubles(tally: Tally, opcode: str) -> int:
-    """Return how many elements of 64 bits were accessed, one or two at a time."""
+    """Return the number of accessed 64-bit elements, of which an access has one or two."""
     return tally[f"{opcode}.64"] + 2 * tally[f"{opcode}.128"]
 
 

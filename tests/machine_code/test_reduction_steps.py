@@ -1,4 +1,4 @@
-"""The reductions of Sim's table 4 against their machine code, executed: all kinds of their warps."""
+"""Test machine graphs of the reductions in Sim's table 4 against executed machine code, for all warp classes."""
 
 import re
 from dataclasses import replace
@@ -22,7 +22,7 @@ GROUP, SIZE = 128, 2**20
 
 
 def cuda(unit: lp.TranslationUnit) -> CudaSource:
-    """Return the kernel in CUDA, with volatile accesses where Loopy's target has them: that for CUDA has none."""
+    """Return the kernel in CUDA, with the volatile accesses of its target, which Loopy's CUDA target lacks."""
     source = cuda_source(unit)
     if not isinstance(unit.target, VolatileMemPyOpenCLTarget):
         return source
@@ -30,7 +30,7 @@ def cuda(unit: lp.TranslationUnit) -> CudaSource:
 
 
 @pytest.mark.slow
-def test_all_kinds_of_warps_execute_what_their_machine_graphs_say(subtests: pytest.Subtests, launch: Build) -> None:
+def test_machine_graphs_of_all_warp_classes_match_executed_code(subtests: pytest.Subtests, launch: Build) -> None:
     for architecture in ARCHITECTURES:
         for step in STEPS:
             with subtests.test(architecture=architecture, step=step):

@@ -1,4 +1,4 @@
-"""Estimated registers against those that ptxas allocates."""
+"""Test estimated registers against those that ptxas allocates."""
 
 import pytest
 
@@ -28,9 +28,9 @@ ALLOCATED = {
 }
 """registers of the catalog's kernels: ptxas 13.0.88 for sm_80"""
 WITHIN = 1.2
-"""as a ratio"""
+"""maximum ratio"""
 WITH_HALO = 1.6
-"""likewise, where lanes leave the loop of a halo one after the other: its bounds take registers that are not counted"""
+"""maximum ratio with divergent exits from the loop of a halo: its bounds take registers that are not counted"""
 
 
 def estimate(name: str) -> Registers:
@@ -39,7 +39,7 @@ def estimate(name: str) -> Registers:
     return estimated_registers(lowered(graphs))
 
 
-def test_estimates_are_near_the_registers_that_ptxas_allocates(subtests: pytest.Subtests) -> None:
+def test_estimated_registers_are_near_those_of_ptxas(subtests: pytest.Subtests) -> None:
     for name in ALLOCATED:
         with subtests.test(name=name):
             found = estimate(name)
@@ -50,7 +50,7 @@ def test_estimates_are_near_the_registers_that_ptxas_allocates(subtests: pytest.
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
 @pytest.mark.parametrize("name", ["tiled 16", "n-body 128", "finite difference"])
-def test_ptxas_still_reports_about_as_many(name: str) -> None:
-    """Another release may need a few more or less; what the estimates are compared with is of one release."""
+def test_ptxas_still_allocates_about_the_recorded_registers(name: str) -> None:
+    """Another release of ptxas may need a few registers more or less; the recorded ones are of one release."""
     (found,) = resources(cuda_source(CATALOG[name].program()).code, "sm_80")
     assert abs(found.registers - ALLOCATED[name]) <= 8

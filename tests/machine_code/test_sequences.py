@@ -1,4 +1,4 @@
-"""Functions, divisions and arithmetic identities: machine graphs have the instructions of executed machine code."""
+"""Test instruction sequences of functions, divisions and arithmetic identities against executed machine code."""
 
 import math
 from collections import Counter
@@ -66,9 +66,9 @@ RESULTS: Mapping[str, Callable[..., float]] = {
     "min/max integer": max,
 }
 OF_ONE = 1e-5, 1e-12
-"""how far off results in single and double precision are at most: the last steps are not fused here"""
+"""maximum relative errors in single and double precision: multiply-adds are not fused in the simulation"""
 UNKNOWN = (("sin", "f64"), ("cos", "f64"), ("isnan", "f32"))
-"""whose results are not followed: coefficients in a table that the driver places, and FSET"""
+"""functions whose results are unknown: coefficients in a table that the driver places, and FSET"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,7 +84,7 @@ def architecture(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def test_what_is_followed_computes_the_function(architecture: str) -> None:
+def test_executed_machine_code_computes_the_function(architecture: str) -> None:
     for name, (code, dtypes, operands) in SOURCES.items():
         for dtype in dtypes:
             result = expressions(architecture).traced(code, dtype, operands)[1]
@@ -101,7 +101,7 @@ def test_what_is_followed_computes_the_function(architecture: str) -> None:
             assert result == pytest.approx(expected, rel=OF_ONE[dtype == "f64"]), (name, dtype)
 
 
-def test_opcodes_in_a_cubin_are_those_that_the_disassembler_prints(architecture: str) -> None:
+def test_instruction_mix_of_a_cubin_matches_the_disassembler(architecture: str) -> None:
     compiled = expressions(architecture)
     mixes = instruction_mixes(compiled.cubin)
     assert mixes.keys() == compiled.functions.keys()
@@ -116,8 +116,8 @@ def _with_width(opcode: str, modifiers: Iterable[str]) -> str:
     return opcode + "".join(widths if opcode in ACCESSES else [])
 
 
-def test_the_table_is_derived_from_machine_code() -> None:
-    """Of one architecture; the slow test below compares the whole file."""
+def test_table_matches_sequences_derived_from_machine_code() -> None:
+    """Check one architecture; the slow test below compares the whole file."""
     for name, (_, dtypes, _) in SOURCES.items():
         for dtype in dtypes:
             chain, beside, constants = derived(QUICK, name, dtype)
@@ -125,14 +125,14 @@ def test_the_table_is_derived_from_machine_code() -> None:
 
 
 @pytest.mark.slow
-def test_the_table_is_derived_from_machine_code_of_all_architectures() -> None:
+def test_whole_table_matches_machine_code_of_all_architectures() -> None:
     if any(library(WHEELS.get(each, ("nvidia-cuda-nvrtc",))) is None for each in ARCHITECTURES):
         pytest.skip("no NVRTC for Volta is installed")
     assert table() == TABLE.read_text()
 
 
-def test_sequences_are_those_of_each_architecture(architecture: str) -> None:
-    # Integers differ by a few, as ptxas has it: constants are moved, or are not, and sums are merged.
+def test_sequences_match_each_architecture(architecture: str) -> None:
+    # Integer instructions differ by a few: ptxas moves some constants into registers, and merges some sums.
     capability = int(architecture[3:-1]), int(architecture[-1])
     for name, (_, dtypes, _) in SOURCES.items():
         for dtype in dtypes:
@@ -145,7 +145,7 @@ def test_sequences_are_those_of_each_architecture(architecture: str) -> None:
 
 
 def calling(name: str, dtype: str) -> Instruction:
-    """Return the instruction of a source graph that the table calls *name*."""
+    """Return the instruction of a source graph that corresponds to *name* in the table."""
     operands = [Operand(), Operand()]
     operator, _, rest = name.partition(" ")
     kind = {"//": "div", "%": "mod", "/constant": "div", "1/": "div"}.get(operator, operator)
@@ -177,7 +177,7 @@ WORDS = {"add": "ADD", "mul": "MUL", "fma": "FMA", "compare": "SETP", "min/max":
 
 
 def word(kind: str, dtype: str) -> str | None:
-    """Return what the table calls an instruction of *kind*; None for integers and branches."""
+    """Return the table's name for an instruction of *kind*; None for integers and branches."""
     if kind in WORDS and dtype in FLOATS:
         return ("D" if dtype == "f64" else "F") + WORDS[kind]
     return {"mufu": "MUFU", "fchk": "FCHK", "select": "FSEL", "convert": "CONVERT"}.get(kind)
@@ -191,7 +191,7 @@ def words(found: MachineSequence, dtype: str) -> Counter[str]:
 
 A, B, C = "a[i]", "b[i]", "c[i]"
 FLOATING: Mapping[str, str] = {
-    # as Loopy has it -> as CUDA has it
+    # Loopy's expression -> CUDA's expression
     "1*a": "T(1)*a",
     "1*a*b + c": "T(1)*a*b + c",
     "a*1 + b": "a*T(1) + b",
@@ -256,12 +256,12 @@ DIFFERENT = {
     ("sm_100", "a//b", "i32"): 4,
     ("sm_100", "a % b", "i64"): -8,
 }
-"""instructions that our sequence has more: on Blackwell nvcc rounds otherwise, and takes a floored modulus for a & 7"""
+"""excess instructions of our sequence: on Blackwell, nvcc rounds differently, and uses a & 7 for a floored modulus"""
 MOVES = 3
-"""of constants and results, at most, that ptxas merges with arithmetic, or does not"""
+"""maximum number of moves of constants and results that ptxas may merge with arithmetic"""
 
 
-def test_arithmetic_that_changes_nothing_is_in_no_graph(architecture: str) -> None:
+def test_arithmetic_identities_match_machine_code(architecture: str) -> None:
     cases = [(code, cuda, dtype) for dtype in FLOATS for code, cuda in FLOATING.items()]
     cases += [(code, cuda, dtype) for dtype in ("i32", "i64") for code, cuda in WHOLE_NUMBERS.items()]
     compiled = Expressions(architecture, ((cuda, dtype) for _, cuda, dtype in cases))
@@ -278,7 +278,7 @@ def test_arithmetic_that_changes_nothing_is_in_no_graph(architecture: str) -> No
 
 
 def beyond_copy(code: str, dtype: str, capability: tuple[int, int]) -> Counter[tuple[str, str]]:
-    """Return the arithmetic of the machine graph of *code*, beyond what loads, stores and addresses take."""
+    """Return the arithmetic of the machine graph of *code*, without that of loads, stores and addresses."""
     found, plain = (mix(each, dtype, capability) for each in (code, " + ".join(n for n in "abc" if n in used(code))))
     sums = ("add", "f" + dtype[1:] if dtype in FLOATS else dtype)
     wide = 2 if dtype == "i64" else 1

@@ -1,4 +1,4 @@
-"""Measured kernels of ``../shared/data/titan-v.pkl.xz`` multiply in double precision as often as their einsums say."""
+"""Test double-precision multiplications of the kernels in ``../shared/data/titan-v.pkl.xz`` against their einsums."""
 
 import pickle
 from typing import Any
@@ -17,9 +17,9 @@ from .tally import Tally
 
 pytestmark = needs_archive
 
-# By the kernel's number in the archive, each from a group of its own: the elements or tiles of one work-group, and the
-# multiplications with addition for each. (k,ij,kj -> ki) sums over j for each i; of a product of three, two are
-# contracted first; a tiled contraction sums over its whole reduction length for each point of the group's tile.
+# By number of the kernel in the archive, each from a different archive group: the elements or tiles of one work-group,
+# and the multiply-adds for each. (k,ij,kj -> ki) sums over j for each i; of a product of three, two are contracted
+# first; a tiled contraction sums over its whole reduction length for each point of the group's tile.
 MULTIPLY_ADDS = {
     18: 27 * (3 * 35 * 35 + 3 * 3 * 35),  # mj,kij,lkm -> lmi: u with D, then with J
     8197: 16 * (3 * 35 * 35 + 3 * 3 * 35),  # kij,lkm,lmj -> mi: u with J, then with D
@@ -38,13 +38,13 @@ MULTIPLY_ADDS = {
     4093: 32 * 2 * 2 * 296,
     8294: 2 * (3 * 10 * 10 + 3 * 3 * 10),
 }
-"""of the first work-group"""
+"""multiply-adds of the first work-group"""
 ONLY_SCALED = {165: 32 * 20, 246: 4 * 15}
-"""kernels without a sum: multiplications of the first work-group"""
+"""multiplications of the first work-group, for kernels without a sum"""
 
 
 def first_group(launch: Any, row: dict[str, Any], architecture: str) -> Tally:
-    """Return what the warps of the first work-group issue together."""
+    """Return the tally of all warps of the first work-group."""
     machine = launch(pickle.loads(row["kernel"]), architecture, FAST_MATH)
     sizes = row["sizes"]
     return sum(
@@ -53,19 +53,19 @@ def first_group(launch: Any, row: dict[str, Any], architecture: str) -> Tally:
 
 
 @pytest.mark.slow
-def test_as_many_multiplications_as_the_einsum_says(subtests: pytest.Subtests, launch, rows) -> None:
+def test_multiply_adds_match_the_einsum(subtests: pytest.Subtests, launch, rows) -> None:
     for number in MULTIPLY_ADDS:
         with subtests.test(number=number):
             assert first_group(launch, rows[number], "sm_90").lanes["DFMA"] == MULTIPLY_ADDS[number]
 
 
 @pytest.mark.parametrize("number", [18, 545, 8697, 2405])
-def test_an_older_device_multiplies_as_often(launch, rows, number) -> None:
+def test_multiply_adds_for_an_older_device_match_the_einsum(launch, rows, number) -> None:
     assert first_group(launch, rows[number], "sm_80").lanes["DFMA"] == MULTIPLY_ADDS[number]
 
 
 @pytest.mark.parametrize("number", ONLY_SCALED)
-def test_a_scaling_multiplies_once_for_each_point(launch, rows, number) -> None:
+def test_scaling_multiplies_once_per_point(launch, rows, number) -> None:
     tally = first_group(launch, rows[number], "sm_90")
     assert (tally.lanes["DMUL"], tally.lanes["STG.64"]) == (ONLY_SCALED[number],) * 2
     assert tally["DFMA"] == 0
@@ -75,12 +75,13 @@ WITHIN = (
     *(18, 165, 246, 545, 979, 1286, 1589, 1781, 2359, 2405, 2896, 3989, 4093),
     *(5908, 7472, 7784, 7897, 8197, 8294, 8697, 9026, 9036),
 )
-"""whose machine graphs are right; 436 and those like it are short in what nvcc spills, or loads again for want of
-registers"""
+"""kernels with accurate machine graphs; those of 436 and similar kernels lack the values that nvcc spills, or loads
+again because it has too few registers
+"""
 
 
 @pytest.mark.slow
-def test_all_that_a_warp_executes_is_within_fifteen_per_cent(subtests: pytest.Subtests, launch, rows) -> None:
+def test_total_executed_instructions_are_within_15_percent(subtests: pytest.Subtests, launch, rows) -> None:
     for number in WITHIN:
         with subtests.test(number=number):
             unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
@@ -91,6 +92,6 @@ def test_all_that_a_warp_executes_is_within_fifteen_per_cent(subtests: pytest.Su
             assert abs(lowered(graphs).executed / tally.total - 1) < 0.15
 
 
-def test_no_two_kernels_are_of_one_group(rows) -> None:
+def test_kernels_are_from_different_groups(rows) -> None:
     groups = [rows[number]["group"] for number in (*MULTIPLY_ADDS, *ONLY_SCALED)]
     assert len(groups) == len(set(groups))

@@ -1,4 +1,4 @@
-"""NVIDIA's compiler and disassembler: CUDA source in, a listing of the machine code out, remembered on disk."""
+"""NVIDIA's compiler and disassembler: compile CUDA source to a listing of machine code, cached on disk."""
 
 import shutil
 import subprocess
@@ -10,21 +10,21 @@ from pathlib import Path
 from loopyperf.compiler.resources import nvcc
 
 CACHE = Path(tempfile.gettempdir()) / "loopyperf-machine-code"
-"""where listings are kept outside pytest"""
+"""cache of listings outside pytest"""
 NVDISASM_WHEEL = "nvidia-cuda-nvdisasm"
 ELF_FLAGS = 48
-"""where they lie in a cubin: they name the architecture, twice"""
+"""offset of the ELF flags in a cubin; they contain the architecture twice"""
 TIMEOUT = 300
-"""seconds for one compilation: a kernel unrolled by hand takes ptxas up to a minute"""
+"""seconds for one compilation; ptxas takes up to a minute for a kernel unrolled by hand"""
 
 
 def nvdisasm() -> str | None:
-    """Return the path of the disassembler, on the path or in its wheel; None where there is none."""
+    """Return the path of the disassembler, on the path or in its wheel; None if there is none."""
     return shutil.which("nvdisasm") or _from_wheel()
 
 
 def missing() -> str | None:
-    """Return what of the toolchain is missing, in words for a skipped test; None where all is there."""
+    """Return which tool is missing, as a reason for skipping tests; None if all are available."""
     if nvcc() is None:
         return "nvcc is not on the path"
     if nvdisasm() is None:
@@ -35,7 +35,8 @@ def missing() -> str | None:
 def listing(code: str, architecture: str, options: tuple[str, ...] = (), cache: Path = CACHE) -> str:
     """Return the machine code of the CUDA source *code* as nvdisasm prints it.
 
-    *architecture* is like ``"sm_90"``; *options* are for nvcc. Raises :class:`RuntimeError` with the compiler's words.
+    *architecture* is like ``"sm_90"``; *options* are for nvcc. Raises :class:`RuntimeError` with the compiler's
+    message.
     """
     version = _output([_tool(nvcc(), "nvcc"), "--version"])
     key = sha256("\0".join([version, architecture, *options, code]).encode()).hexdigest()
@@ -60,7 +61,7 @@ def _compiled(code: str, architecture: str, options: tuple[str, ...]) -> str:
 def disassembled(cubin: bytes, architecture: str) -> str:
     """Return the machine code in *cubin* as nvdisasm prints it.
 
-    That of version 13 knows no sm_70 any more; but its instructions are written as those of sm_75 are.
+    nvdisasm 13 does not support sm_70, whose instructions have the encoding of sm_75.
     """
     flags = int.from_bytes(cubin[ELF_FLAGS : ELF_FLAGS + 4], "little")
     if architecture == "sm_70":

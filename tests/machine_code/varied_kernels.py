@@ -1,4 +1,4 @@
-"""Kernels of many kinds, short ones among them: what stands around and before loops is most of what these execute."""
+"""Kernels of many kinds, including short ones that mostly execute code outside of loops."""
 
 import loopy as lp
 import numpy as np
@@ -10,7 +10,7 @@ N = lp.ValueArg("n", np.int32)
 
 
 def scaled_sum(is_bounded: bool = False) -> lp.TranslationUnit:
-    """Return y = a·x + y; *is_bounded* where n need not be a multiple of the group."""
+    """Return y = a·x + y; if *is_bounded*, n need not be a multiple of the group."""
     return by_groups("{[i]: 0 <= i < n}", "y[i] = a*x[i] + y[i]", ["x, y", lp.ValueArg("a", np.float32)], is_bounded)
 
 
@@ -20,7 +20,7 @@ def gather() -> lp.TranslationUnit:
 
 
 def sparse_rows(length: int | str = 8) -> lp.TranslationUnit:
-    """Return y = A·x for a sparse matrix of so many elements in each row, row after row."""
+    """Return y = A·x for a sparse matrix with *length* elements per row, stored row by row."""
     arrays = [lp.GlobalArg("a", np.float32, shape=f"n, {length}"), _integers("column", f"n, {length}"), "x, y"]
     sizes = [lp.ValueArg("m", np.int32)] if length == "m" else []
     domain = f"{{[i, k]: 0 <= i < n and 0 <= k < {length}}}"
@@ -28,7 +28,7 @@ def sparse_rows(length: int | str = 8) -> lp.TranslationUnit:
 
 
 def small_products(length: int = 8, dtype: type = np.float32) -> lp.TranslationUnit:
-    """Return y = A·x for many small matrices, element by element side by side in memory; the sums are written out."""
+    """Return y = A·x for many small matrices, interleaved element by element in memory; the sums are unrolled."""
     arrays = [
         lp.GlobalArg("a", dtype, shape=f"{length}, {length}, n"),
         lp.GlobalArg("x, y", dtype, shape=f"{length}, n"),
@@ -38,19 +38,19 @@ def small_products(length: int = 8, dtype: type = np.float32) -> lp.TranslationU
 
 
 def sums_of_rows() -> lp.TranslationUnit:
-    """Return the sums of the rows of an n × m matrix, one to a work-item."""
+    """Return the sums of the rows of an n × m matrix, one row per work-item."""
     arrays = [lp.GlobalArg("a", np.float32, shape="n, m"), "out", lp.ValueArg("m", np.int32)]
     return by_groups("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i] = sum(j, a[i, j])", arrays)
 
 
 def sums_of_columns() -> lp.TranslationUnit:
-    """Return the sums of the columns of an m × n matrix, one to a work-item."""
+    """Return the sums of the columns of an m × n matrix, one column per work-item."""
     arrays = [lp.GlobalArg("a", np.float32, shape="m, n"), "out", lp.ValueArg("m", np.int32)]
     return by_groups("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i] = sum(j, a[j, i])", arrays)
 
 
 def products_of_vectors() -> lp.TranslationUnit:
-    """Return out[r, i] = sum(k, a[k, i]·b[r, k]): loops of run-time length in one another."""
+    """Return out[r, i] = sum(k, a[k, i]·b[r, k]): nested loops with trip counts known at run time."""
     arrays = [
         lp.GlobalArg("a", np.float32, shape="m, n"),
         lp.GlobalArg("b", np.float32, shape="p, m"),
@@ -81,7 +81,7 @@ def integer_products() -> lp.TranslationUnit:
 
 
 def invariant_loop() -> lp.TranslationUnit:
-    """Return twice each number, computed anew in each of eight iterations of a loop, and stored behind it."""
+    """Return twice each number, recomputed in each of eight iterations of a loop, and stored after it."""
     steps = """
         <> t = 2*a[i] {id=twice, inames=i:j}
         out[i] = t {dep=twice}
@@ -90,7 +90,7 @@ def invariant_loop() -> lp.TranslationUnit:
 
 
 def recurrence() -> lp.TranslationUnit:
-    """Return the last of s = s·w[t] + b[i] over m steps, beginning with a[i]."""
+    """Return s after m steps of s = s·w[t] + b[i], starting from a[i]."""
     steps = """
         for i
             <> s = a[i] {id=first}
@@ -105,7 +105,7 @@ def recurrence() -> lp.TranslationUnit:
 
 
 def line_stencil(halo: int = 1, group: int = GROUP, is_written_out: bool = False) -> lp.TranslationUnit:
-    """Return weighted sums of 2·halo + 1 neighbours, through local memory; *is_written_out*: fetched so."""
+    """Return weighted sums of 2·halo + 1 neighbors, through local memory; *is_written_out* unrolls the fetch loop."""
     terms = " + ".join(f"{place + 0.5}*u[i + {place}]" for place in range(2 * halo + 1))
     arrays = [lp.GlobalArg("u", np.float32, shape=f"n + {2 * halo}"), "out"]
     knl = by_groups("{[i]: 0 <= i < n}", f"out[i] = {terms}", arrays, group=group)
@@ -114,7 +114,7 @@ def line_stencil(halo: int = 1, group: int = GROUP, is_written_out: bool = False
 
 
 def four_neighbours() -> lp.TranslationUnit:
-    """Return the means of four neighbours on a grid, read from global memory."""
+    """Return the means of four neighbors on a grid, read from global memory."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "out[i+1, j+1] = 0.25*(u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2])",
@@ -150,7 +150,7 @@ def _integers(name: str, shape: str) -> lp.GlobalArg:
 def by_groups(
     domain: str, instructions: str, arguments: list, is_bounded: bool = False, group: int = GROUP
 ) -> lp.TranslationUnit:
-    """Return a kernel with i in groups; arguments that are texts are vectors of n numbers."""
+    """Return a kernel with i split into groups; arguments given as strings are vectors of n numbers."""
     arguments = [lp.GlobalArg(each, np.float32, shape="n") if isinstance(each, str) else each for each in arguments]
     knl = lp.make_kernel(
         domain,

@@ -1,8 +1,8 @@
-"""One warp's walk through a function: which instructions it issues, and how often.
+"""Execute a function with one warp, and count how often the warp issues each instruction.
 
-The lanes share one program counter until a branch parts them. Each part then walks by itself, and they are together
-again where they meet at a convergence barrier (BSSY, BSYNC). An instruction is issued once for each part that comes by,
-also where its guard holds in none of the lanes.
+The lanes share one program counter until they diverge at a branch. Each fragment then executes separately until the
+lanes reconverge at a convergence barrier (BSSY, BSYNC). An instruction is issued once for each fragment that reaches
+it, even if its guard holds in none of the lanes.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from .listing import BYTES, Function
 from .registers import Registers
 
 LIMIT = 20_000_000
-"""instructions after which a walk is given up: minutes"""
+"""maximum number of executed instructions, which take minutes"""
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         **integer.OPERATIONS,
@@ -36,23 +36,23 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 
 class UnsupportedInstructionError(NotImplementedError):
-    """An instruction that this machine does not know."""
+    """An instruction that the simulated machine does not implement."""
 
 
 @dataclass(frozen=True)
 class Trail:
-    """What a warp issued, by the address of the instruction."""
+    """The instructions that a warp issued, by address."""
 
     issued: Counter[int] = field(default_factory=Counter)
-    """how many times"""
+    """how often each was issued"""
     lanes: Counter[int] = field(default_factory=Counter)
-    """by how many lanes in all, without those whose guard failed"""
+    """the total number of lanes that executed it, without those whose guard failed"""
     idle: Counter[int] = field(default_factory=Counter)
-    """how many times of these the guard failed in all lanes: a slot is taken, but no memory is touched"""
+    """how often the guard failed in all lanes: this takes an issue slot, but accesses no memory"""
 
 
 class Warp:
-    """One warp that walks through a function."""
+    """One warp that executes a function."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class Warp:
         self.trail = Trail()
 
     def walk(self) -> Trail:
-        """Return the trail of the warp, when all lanes have ended.
+        """Execute the function until all lanes have exited, and return the trail.
 
-        Raises :class:`UnknownBranchError` at a branch that depends on data unless *decide* knows,
-        :class:`UnsupportedInstructionError` at an instruction that is not known here.
+        Raises :class:`UnknownBranchError` at a data-dependent branch that *decide* refuses, and
+        :class:`UnsupportedInstructionError` at an instruction that is not implemented.
         """
         steps = 0
         while self.convergence.ready:
@@ -87,7 +87,7 @@ class Warp:
         return self.trail
 
     def _step(self, fragment: Fragment) -> Fragment | None:
-        """Run one instruction; return the same lanes at the next one, None where they end, wait or part."""
+        """Execute one instruction; return the same lanes at the next one, or None if they exit, wait or diverge."""
         instruction = self.function.instructions[fragment.address]
         guard = TRUE if instruction.guard is None else self.registers.truth(instruction.guard)
         possible = fragment.lanes & guard.possible
@@ -116,8 +116,8 @@ class Warp:
             return lanes if self.decide(self.function, instruction) else 0
         return lanes & guard.true
 
-    def parted(self, fragment: Fragment, taken: int, address: int) -> Fragment | None:
-        """Send the lanes *taken* to *address* and the others on."""
+    def branched(self, fragment: Fragment, taken: int, address: int) -> Fragment | None:
+        """Move the lanes *taken* to *address* and the others to the next instruction."""
         if taken == fragment.lanes:
             return Fragment(taken, address)
         onward = Fragment(fragment.lanes & ~taken, fragment.address + BYTES)
@@ -146,14 +146,14 @@ def _branch(warp: Warp, instruction: Instruction, fragment: Fragment, guard: Tru
         taken = 0 if together else fragment.lanes
     else:
         taken = warp.taken(instruction, fragment.lanes, guard)
-    return warp.parted(fragment, taken, warp.function.address(instruction.operands[-1].place))
+    return warp.branched(fragment, taken, warp.function.address(instruction.operands[-1].place))
 
 
 def _call(warp: Warp, instruction: Instruction, fragment: Fragment, guard: Truth) -> Fragment | None:
     target = instruction.operands[-1]
     if target.kind != "label":
         raise UnsupportedInstructionError(f"{warp.function.name}: {instruction}: only calls of a label are known")
-    return warp.parted(fragment, warp.taken(instruction, fragment.lanes, guard), warp.function.address(target.place))
+    return warp.branched(fragment, warp.taken(instruction, fragment.lanes, guard), warp.function.address(target.place))
 
 
 def _return(warp: Warp, instruction: Instruction, fragment: Fragment, guard: Truth) -> Fragment | None:

@@ -2,5 +2,5 @@
 
 import os
 
-# PoCL reads it when its platform is first looked at; `make test` sets it too.
+# PoCL reads this variable when its platform is first queried. `make test` sets it, too.
 os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", "1")

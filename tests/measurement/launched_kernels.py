@@ -1,4 +1,4 @@
-"""Small kernels that each need something of a backend or its target, and their arguments and results."""
+"""Small kernels that each need one feature of a backend or target, with arguments and references."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def pointwise(expression: str, dtype: Any = np.float32, result: Any = None) -> l
 
 
 def reduced(operation: str, dtype: Any) -> lp.TranslationUnit:
-    """b[i] = the least or the largest of a row."""
+    """b[i] = the minimum or maximum of row i."""
     arrays = [lp.GlobalArg("a", dtype, shape="n, 64"), lp.GlobalArg("b", dtype, shape="n")]
     code = f"b[i] = {operation}(j, a[i, j])"
     return in_groups(make("{[i, j]: 0 <= i < n and 0 <= j < 64}", code, [*arrays, lp.ValueArg("n", np.int32)]))
@@ -52,7 +52,7 @@ def reversal() -> lp.TranslationUnit:
 
 
 def relaxation() -> lp.TranslationUnit:
-    """Two launches in a loop on the host: t = a shifted by one, plus the step's number, then a = t."""
+    """Two launches in a host loop over k: t = a shifted by one, plus k; then a = t."""
     unit = make(
         ["{[k]: 0 <= k < steps}", "{[i, j]: 0 <= i, j < n}"],
         """
@@ -76,7 +76,7 @@ def relaxation() -> lp.TranslationUnit:
 
 
 def table() -> lp.TranslationUnit:
-    """b[i] = a[i % 4] of an array whose contents are in the program, times one of an argument in constant memory."""
+    """b[i] = a[i % 4] c[i % 8]: a is initialized in the program, c is an argument in constant memory."""
     return in_groups(
         make(
             "{[i]: 0 <= i < n}",
@@ -99,7 +99,7 @@ def table() -> lp.TranslationUnit:
 
 
 def calling() -> lp.TranslationUnit:
-    """b[i, :] = twice a[i, :], by a kernel that is called."""
+    """b[i, :] = 2 a[i, :], computed by a callee."""
     callee = lp.make_function(
         "{[j]: 0 <= j < 8}",
         "y[j] = 2*x[j]",
@@ -118,7 +118,7 @@ def calling() -> lp.TranslationUnit:
 
 
 def pairs() -> lp.TranslationUnit:
-    """b[i] = the dot product of a[i] with itself, a being vectors of CUDA's."""
+    """b[i] = the dot product of a[i] with itself; a[i] is a CUDA float4."""
     arrays = [lp.GlobalArg("a", vec.float4, shape="n"), lp.GlobalArg("b", np.float32, shape="n")]
     data = [*arrays, lp.ValueArg("n", np.int32)]
     return in_groups(make("{[i]: 0 <= i < n}", "b[i] = dot(a[i], a[i])", data, target=lp.CudaTarget()))
@@ -142,7 +142,7 @@ REVERSAL = configuration(
 
 
 def relaxed(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The sum of the steps' numbers is added, and everything moves by one in each step."""
+    """Return a shifted by the number of steps, plus the sum of all k."""
     steps = int(arguments["steps"])
     return {"a": np.roll(arguments["a"], -steps) + steps * (steps - 1) / 2}
 

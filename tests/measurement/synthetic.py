@@ -1,4 +1,4 @@
-"""A device made of arithmetic: kernels that take a known time, on a clock that nobody waits for."""
+"""A synthetic backend: the times of its kernels are computed, without waiting."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from loopyperf.measurement.records import Run
 
 LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20
-"""seconds; about a microsecond, and sums of ticks are exact"""
+"""seconds; about a microsecond, and a power of two, so that sums are exact"""
 LAUNCH = 10 * TICK
 """seconds that the synthetic device takes for an empty kernel"""
 
@@ -38,8 +38,8 @@ def environment(**changes: Any) -> Environment:
 
 
 ONE_LAUNCH = Protocol(overhead_factor=1.0, seed=None)
-"""Sizes count from one launch on: half a launch is the synthetic kernel's own time at its first size. The order is that
-of the files."""
+"""The first measured size takes one launch overhead, half of which is the kernel's own work. Kernels are
+measured in file order."""
 
 
 def run(protocol: Protocol | None = None, limits: DeviceLimits = LIMITS, **changes: Any) -> Run:
@@ -88,20 +88,20 @@ def kernel_file(name: str, *configurations: Configuration) -> KernelFile:
 
 
 def linear_time(case: BenchmarkCase) -> float:
-    """Half a launch and a tick for each n; the empty kernel is the launch alone."""
+    """Return half a launch plus n ticks, or one launch for the empty kernel."""
     return LAUNCH if case.kernel_class == "empty kernel" else LAUNCH / 2 + TICK * case.sizes["n"]
 
 
 def steady_yardstick(backend: "SyntheticBackend") -> float:
-    """A hundred launches, a millisecond, which is enough at the second size."""
+    """Return a hundred launches: 1 ms, which is long enough at the second size."""
     return 100 * LAUNCH
 
 
 @dataclass
 class SyntheticBackend:
-    """Answers with *seconds* of the case, every other run twice as slow, and writes down what it was asked.
+    """A backend that returns *seconds* of the case, twice that for every other run, and records its calls.
 
-    The yardstick takes what *yardstick* says of the backend, and is not among the calls.
+    The reference kernel takes *yardstick* of the backend, in seconds; its runs are not among the calls.
     """
 
     seconds: Callable[[BenchmarkCase], float] = linear_time

@@ -1,3 +1,5 @@
+"""Tests of writing, reading and resuming measurement archives."""
+
 import gzip
 import lzma
 import os
@@ -36,7 +38,7 @@ def measurement(n: int = 16, run: Run = FIRST, **changes) -> Measurement:
 
 
 def sampled(n: int = 16, run: Run = FIRST, **changes) -> Sampled:
-    """Samples of a measurement's kernel: one program whose groups differ, and one of which nothing is known."""
+    """Samples for the kernel of a measurement: one program with different groups, and one without known work."""
     programs = (
         SampledProgram("first", Samples((2, 3), (1e-6 / 3, 2e-6 / 3), 1, n), Work((2.0, 5.0), 1.5e17), 1 / 7),
         SampledProgram("second", Samples((n,), (1e-5,), 4, n)),
@@ -60,7 +62,7 @@ def path(tmp_path) -> Path:
 
 @pytest.fixture
 def recorded(path) -> tuple[Measurement, ...]:
-    """What stands in the archive at *path*."""
+    """The measurements in the archive at *path*."""
     measurements = tuple(measurement(n) for n in (16, 32, 64))
     with Archive(path, FIRST) as archive:
         for record in measurements:
@@ -68,7 +70,7 @@ def recorded(path) -> tuple[Measurement, ...]:
     return measurements
 
 
-# {{{ what is written is read back
+# {{{ round trips
 
 
 @given(
@@ -76,20 +78,20 @@ def recorded(path) -> tuple[Measurement, ...]:
     sizes=st.dictionaries(st.text(min_size=1), st.integers(-(2**63), 2**63 - 1)),
     label=st.text(),
 )
-def test_a_record_survives_being_written(samples, sizes, label):
+def test_record_round_trips(samples, sizes, label):
     record = measurement(samples=tuple(samples), sizes=sizes, label=label)
     line = encode(record)
     assert line.count(b"\n") == 1
     assert record == decode(line)
 
 
-def test_an_archive_holds_what_was_appended(path, recorded):
+def test_archive_contains_the_appended_records(path, recorded):
     recording = read_archive(path)
     assert recording.runs == (FIRST,)
     assert recorded == recording.measurements
 
 
-def test_samples_survive_being_written_and_stand_beside_what_was_measured(path, recorded):
+def test_samples_round_trip_beside_their_measurements(path, recorded):
     again = sampled(32, launching=0.0)
     with Archive(path, run()) as archive:
         for each in (sampled(16), sampled(32), again):
@@ -122,7 +124,7 @@ def test_a_compressed_archive_reads_the_same(path, recorded, compress):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_a_compressed_archive_that_was_cut_off_is_refused(path, recorded, compress):
+def test_truncated_compressed_archive_is_rejected(path, recorded, compress):
     packed = compress(path.read_bytes())
     path.write_bytes(packed[:-9])
     with pytest.raises(ArchiveError, match="cannot read"):
@@ -138,7 +140,7 @@ def test_a_compressed_archive_is_not_appended_to(path, recorded):
 
 
 @pytest.mark.parametrize("samples", [(float("nan"),), (float("inf"),), (-1.0,), ()])
-def test_what_could_not_be_read_back_is_not_written(path, samples):
+def test_invalid_samples_are_not_written(path, samples):
     with Archive(path, FIRST) as archive:
         with pytest.raises(ArchiveError):
             archive.append(measurement(samples=samples))
@@ -146,7 +148,7 @@ def test_what_could_not_be_read_back_is_not_written(path, samples):
     assert len(read_archive(path).measurements) == 1
 
 
-def test_a_measurement_tells_minimum_median_and_spread():
+def test_summary_has_minimum_median_and_spread():
     record = measurement(samples=(9.0, 9.0, 9.0, 9.0, 2.0, 1.0, 4.0))
     assert record.summary(Protocol()) == (1.0, 2.0, 1.0, 3)
 
@@ -168,12 +170,12 @@ def test_a_missing_archive_cannot_be_read(tmp_path):
 
 @pytest.fixture
 def no_waiting_for_the_disk(monkeypatch):
-    """A thousand openings take seconds otherwise; what survives a power cut is not what these tests look at."""
+    """Skip fsync, with which a thousand openings take seconds; these tests are not about power cuts."""
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
-def test_a_last_line_cut_off_anywhere_is_measured_again(path, recorded):
+def test_measurement_of_a_truncated_last_line_is_repeated(path, recorded):
     complete = path.read_bytes()
     last_line = complete.splitlines(keepends=True)[-1]
     second = run()
@@ -188,7 +190,7 @@ def test_a_last_line_cut_off_anywhere_is_measured_again(path, recorded):
 
 
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
-def test_samples_cut_off_anywhere_are_taken_again(path, recorded):
+def test_truncated_samples_are_repeated(path, recorded):
     with Archive(path, run()) as archive:
         archive.append_samples(sampled(32))
     complete = path.read_bytes()
@@ -203,7 +205,7 @@ def test_samples_cut_off_anywhere_are_taken_again(path, recorded):
 
 
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
-def test_a_run_cut_off_anywhere_leaves_an_archive_that_can_be_appended_to(path):
+def test_archive_with_a_truncated_run_can_be_appended_to(path):
     line = encode(FIRST)
     path.parent.mkdir()
     for length in range(len(line)):
@@ -232,13 +234,13 @@ def test_a_killed_process_loses_at_most_the_record_it_was_writing(path):
             Archive(path, run())
         writer.send_signal(signal.SIGKILL)
         announced += [int(line) for line in writer.stdout if line.endswith("\n")]
-    with Archive(path, run()) as archive:  # the lock went with the process
+    with Archive(path, run()) as archive:  # the lock ended with the process
         sizes = sorted(record.sizes["n"] for record in archive.completed.values())
     assert list(range(len(sizes))) == sizes
     assert len(announced) <= len(sizes) <= len(announced) + 1
 
 
-def test_nothing_follows_a_record_that_could_not_be_written(path, monkeypatch):
+def test_no_record_follows_a_failed_write(path, monkeypatch):
     def disk_is_full(file):
         raise OSError("no space left")
 
@@ -257,10 +259,10 @@ def test_nothing_follows_a_record_that_could_not_be_written(path, monkeypatch):
 # }}}
 
 
-# {{{ what is refused
+# {{{ errors
 
 
-def test_a_corrupt_line_is_named(path, recorded):
+def test_error_names_the_corrupt_line(path, recorded):
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2] = lines[2].replace(b"32", b"3,2")
     path.write_bytes(b"".join(lines))
@@ -270,20 +272,20 @@ def test_a_corrupt_line_is_named(path, recorded):
         Archive(path, run())
 
 
-def test_a_corrupt_last_line_with_its_line_feed_is_no_cut_off(path, recorded):
+def test_corrupt_last_line_with_a_line_feed_is_rejected(path, recorded):
     path.write_bytes(path.read_bytes()[:-10] + b"\n")
     with pytest.raises(ArchiveError, match="line 4"):
         read_archive(path)
 
 
-def test_a_measurement_of_no_recorded_run_is_named(path, recorded):
+def test_measurement_of_an_unrecorded_run_is_rejected(path, recorded):
     with path.open("ab") as file:
         file.write(encode(measurement(run=run())))
     with pytest.raises(ArchiveError, match="line 5"):
         read_archive(path)
 
 
-def test_samples_of_what_was_not_measured_are_named(path, recorded):
+def test_samples_without_a_measurement_are_rejected(path, recorded):
     for unknown in (sampled(128), sampled(label="another"), sampled(run=run())):
         before = path.read_bytes()
         path.write_bytes(before + encode(unknown))
@@ -292,7 +294,7 @@ def test_samples_of_what_was_not_measured_are_named(path, recorded):
         path.write_bytes(before)
 
 
-def test_samples_that_make_no_sense_are_named(path, recorded):
+def test_inconsistent_samples_are_rejected(path, recorded):
     line = encode(sampled())
     assert b'"groups":[2,3]' in line
     path.write_bytes(path.read_bytes() + line.replace(b'"groups":[2,3]', b'"groups":[3,2]'))
@@ -300,7 +302,7 @@ def test_samples_that_make_no_sense_are_named(path, recorded):
         read_archive(path)
 
 
-def test_another_file_keeps_its_last_line(tmp_path):
+def test_file_of_another_kind_is_not_truncated(tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("do not lose this")
     with pytest.raises(ArchiveError, match="not a measurement archive"):
@@ -308,14 +310,14 @@ def test_another_file_keeps_its_last_line(tmp_path):
     assert other.read_text() == "do not lose this"
 
 
-def test_an_archive_from_the_future_says_what_to_install(path):
+def test_error_for_a_newer_schema_names_the_required_version(path):
     path.parent.mkdir()
     path.write_bytes(b'{"record":"run","schema":4,"written_by":"7.5.0","everything":"else"}\n')
     with pytest.raises(ArchiveError, match=r"line 1.*loopyperf>=7\.5\.0"):
         read_archive(path)
 
 
-def test_an_archive_with_a_protocol_that_cannot_be_is_refused(path, recorded):
+def test_archive_with_an_invalid_protocol_is_rejected(path, recorded):
     path.write_bytes(path.read_bytes().replace(b'"dropped":4', b'"dropped":40'))
     with pytest.raises(ArchiveError, match=r"line 1: .*dropped=40"):
         read_archive(path)

@@ -1,3 +1,5 @@
+"""Tests of the checks of kernel arguments and of allocated memory."""
+
 import loopy as lp
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ SIZES = {"n": 4, "m": 3}
 
 @pytest.fixture(scope="module")
 def kernel():
-    """A 4 x 3 float32 array by columns, a float64 vector, an int32 temporary in global memory, two kinds of scalar."""
+    """A column-major 4 x 3 float32 array, a float64 vector, an int32 global temporary, scalars of two types."""
     unit = lp.make_kernel(
         "{[i, j]: 0 <= i < n and 0 <= j < m}",
         """
@@ -50,11 +52,11 @@ def test_scalars_get_the_types_of_the_kernel(kernel):
     assert checked["s"] == np.float32(0.1)
 
 
-def test_arguments_stand_in_the_order_of_the_kernel(kernel):
+def test_arguments_are_in_the_order_of_the_kernel(kernel):
     assert list(checked_arguments(kernel, arguments(), SIZES)) == ["a", "x", "s", "n", "m"]
 
 
-def test_what_the_kernel_does_not_take_is_refused(subtests: pytest.Subtests, kernel):
+def test_invalid_arguments_are_rejected(subtests: pytest.Subtests, kernel):
     for changes, message in [
         ({"x": None}, "requires the arguments a, x, s, n, m; got a, s, n, m"),
         ({"y": np.ones(3)}, "got a, x, s, n, m, y"),
@@ -73,11 +75,11 @@ def test_what_the_kernel_does_not_take_is_refused(subtests: pytest.Subtests, ker
             checked_arguments(kernel, arguments(**changes), SIZES)
 
 
-def test_memory_is_that_of_arguments_and_global_temporaries(kernel):
+def test_allocated_bytes_include_arguments_and_global_temporaries(kernel):
     assert allocated_bytes(kernel, SIZES) == 4 * 3 * 4 + 4 * 8 + 4 * 4
     assert allocated_bytes(kernel, {"n": 10**6, "m": 10**6}) == 4 * 10**12 + 12 * 10**6
 
 
-def test_a_missing_size_is_named(kernel):
+def test_error_names_the_missing_size(kernel):
     with pytest.raises(MeasurementError, match="m"):
         allocated_bytes(kernel, {"n": 4})

@@ -1,4 +1,4 @@
-"""The kernels of measurement_kernels/ and test_kernels/: one empty kernel, right results, sizes that fit the memory."""
+"""Tests of measurement_kernels/ and test_kernels/: one empty kernel, correct results, sizes that fit in memory."""
 
 import re
 from dataclasses import replace
@@ -23,7 +23,7 @@ FILES = {file.name: file for folder in FOLDERS for file in load_kernel_files(bun
 FORMS = [
     (name, configuration)
     for name, configuration in plan(FILES.values(), LIMITS)
-    # One group size, the largest, one length of the arithmetic sums, and of strided accesses a few of each width.
+    # Only the largest group size, one length of the arithmetic sums, and a few strides of each access width.
     if configuration.label.endswith(("group 256", "group 16x16", "group 32x8"))
     and not re.search("k=512|k=728|-bit, stride (?!0|1,|2/3|4/>4)|pitch (2|4|8|16),", configuration.label)
 ]
@@ -34,7 +34,7 @@ def test_exactly_one_bundled_file_is_the_empty_kernel():
     assert [file.path.name for file in files if file.name == EMPTY_KERNEL] == ["empty.py"]
 
 
-def test_classes_have_the_group_sizes_that_the_paper_gives_them():
+def test_classes_have_the_group_sizes_of_the_paper():
     # Section 4.1, for the Titan X: transpose 2-D Med, vector scale and add 1-D Large, the others the large sets.
     def groups(name: str, group_size: int) -> list[str]:
         configurations = FILES[name].configurations(replace(LIMITS, group_size=group_size))
@@ -53,16 +53,16 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, backend):
+def test_results_match_numpy(subtests: pytest.Subtests, backend):
     for name, form in FORMS:
         with subtests.test(name=name, form=form.label):
             assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
-# {{{ memory: the campaign ends every ladder in time, the files need not
+# {{{ memory: the campaign limits the sizes, the files need not
 
 
-def test_the_memory_that_is_asked_for_is_that_of_the_arguments(subtests: pytest.Subtests):
+def test_allocated_bytes_match_the_arguments(subtests: pytest.Subtests):
     for name in FILES:
         with subtests.test(name=name):
             form = FILES[name].configurations(LIMITS)[0]
@@ -72,7 +72,7 @@ def test_the_memory_that_is_asked_for_is_that_of_the_arguments(subtests: pytest.
                 assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
 
 
-def test_no_arguments_are_made_that_do_not_fit_the_memory(subtests: pytest.Subtests, tmp_path):
+def test_campaign_skips_sizes_that_exceed_the_memory(subtests: pytest.Subtests, tmp_path):
     for name in sorted(FILES.keys() - {EMPTY_KERNEL}):
         with subtests.test(name=name):
 
@@ -83,7 +83,7 @@ def test_no_arguments_are_made_that_do_not_fit_the_memory(subtests: pytest.Subte
             unit = form.build()
             needed = [allocated_bytes(unit.default_entrypoint, sizes) for sizes in form.sizes]
             assert needed == sorted(needed)
-            # Whatever the memory, every size that fits is measured and no other is even probed.
+            # For each memory size, every size that fits is measured, and no other is even probed.
             every_size = replace(
                 form,
                 build=cache(lambda unit=unit: unit),

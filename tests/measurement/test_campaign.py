@@ -1,3 +1,5 @@
+"""Tests of measurement campaigns on a synthetic backend."""
+
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,10 +13,10 @@ from loopyperf.measurement.protocol import Protocol
 
 from .synthetic import LAUNCH, LIMITS, TICK, SyntheticBackend, configuration, environment, kernel_file, linear_time, run
 
-# The synthetic kernel takes half a launch and n ticks: n = 5 is the first to run as long as the launch of 10 ticks.
-LADDER = tuple(range(1, 40))
+# The synthetic kernel takes half a launch and n ticks. A launch takes 10 ticks: n = 5 is the first size to reach that.
+SIZES = tuple(range(1, 40))
 EMPTY = kernel_file("empty kernel", configuration("group 16", (4, 8, 16), steps=2))
-SCALE = kernel_file("scale", configuration("group 16", LADDER), configuration("group 32", LADDER, stride=2))
+SCALE = kernel_file("scale", configuration("group 16", SIZES), configuration("group 32", SIZES, stride=2))
 FILES = (SCALE, EMPTY)
 
 
@@ -33,13 +35,13 @@ def sizes_of(measurements, kernel_class, label="group 16"):
     return [m.sizes["n"] for m in measurements if (m.kernel_class, m.label) == (kernel_class, label)]
 
 
-def test_the_empty_kernel_comes_first_and_at_its_smallest_size(path):
+def test_empty_kernel_is_measured_first_at_its_smallest_size(path):
     backend = SyntheticBackend()
     measure(path, backend)
     assert backend.calls[0] == ("empty kernel", "group 16", 4, 12)
 
 
-def test_every_kernel_is_measured_from_the_launch_overhead_on(path):
+def test_first_size_takes_at_least_the_launch_overhead(path):
     measurements = measure(path)
     assert sizes_of(measurements, "scale") == [5, 6, 7, 8]
     assert sizes_of(measurements, "scale", "group 32") == [5, 7, 9, 11]
@@ -50,7 +52,7 @@ def test_the_overhead_factor_moves_the_first_size(path):
     assert sizes_of(measure(path, protocol=Protocol(overhead_factor=3, seed=None)), "scale") == [25, 26, 27, 28]
 
 
-def test_by_default_a_kernel_works_as_long_as_its_launch_takes(path):
+def test_default_overhead_factor_is_two(path):
     # two launches are 20 ticks = 5 ticks + 15 ticks
     assert sizes_of(measure(path, protocol=Protocol(seed=None)), "scale") == [15, 16, 17, 18]
 
@@ -65,7 +67,7 @@ def test_no_size_runs_longer_than_the_protocol_allows(path):
     measurements = measure(path, backend, protocol=Protocol(overhead_factor=1.0, longest_run=11 * TICK, seed=None))
     assert sizes_of(measurements, "scale") == [5, 6]
     probed = [n for kernel_class, label, n, _ in backend.calls if (kernel_class, label) == ("scale", "group 16")]
-    assert max(probed) == 7  # the one that was found to run too long
+    assert max(probed) == 7  # the first size that runs too long
 
 
 def test_no_size_needs_more_memory_than_the_device_has(path):
@@ -74,22 +76,22 @@ def test_no_size_needs_more_memory_than_the_device_has(path):
     assert max(n for *_, n, _ in backend.calls) == 6
 
 
-def test_further_ladders_are_climbed_in_the_same_way(path):
-    longer = tuple({"n": 1, "m": n} for n in LADDER), tuple({"n": n, "m": 0} for n in LADDER)
-    several = configuration("group 16", LADDER, further=longer)
-    taken = [m.sizes for m in measure(path, files=(EMPTY, kernel_file("scale", several))) if m.kernel_class == "scale"]
-    # At n = 1 no size runs as long as the launch, whatever m is: the largest one is measured.
-    assert taken == [*({"n": n} for n in (5, 6, 7, 8)), {"n": 1, "m": 39}, *({"n": n, "m": 0} for n in (5, 6, 7, 8))]
+def test_sizes_of_further_schedules_are_chosen_by_the_same_rules(path):
+    longer = tuple({"n": 1, "m": n} for n in SIZES), tuple({"n": n, "m": 0} for n in SIZES)
+    several = configuration("group 16", SIZES, further=longer)
+    chosen = [m.sizes for m in measure(path, files=(EMPTY, kernel_file("scale", several))) if m.kernel_class == "scale"]
+    # At n = 1, no m takes as long as the launch, so the largest one is measured.
+    assert chosen == [*({"n": n} for n in (5, 6, 7, 8)), {"n": 1, "m": 39}, *({"n": n, "m": 0} for n in (5, 6, 7, 8))]
 
 
-def test_a_kernel_is_built_once_for_all_its_ladders(path):
+def test_a_kernel_is_built_once_for_all_its_size_schedules(path):
     built = []
 
     def build():
         built.append(1)
         return configuration().build()
 
-    several = configuration("group 16", LADDER, build=build, further=(tuple({"n": n, "m": 0} for n in LADDER),))
+    several = configuration("group 16", SIZES, build=build, further=(tuple({"n": n, "m": 0} for n in SIZES),))
     measure(path, files=(EMPTY, kernel_file("scale", several)))
     assert len(built) == 1
 
@@ -101,7 +103,7 @@ def test_a_kernel_is_built_once_for_all_its_sizes(path):
         built.append(1)
         return configuration().build()
 
-    measure(path, files=(EMPTY, kernel_file("scale", configuration("group 16", LADDER, build=build))))
+    measure(path, files=(EMPTY, kernel_file("scale", configuration("group 16", SIZES, build=build))))
     assert len(built) == 1
 
 
@@ -110,13 +112,13 @@ def test_probes_and_all_raw_samples_are_archived(path):
     recorded = read_archive(path).measurements
     assert all(measurement in recorded for measurement in measurements)
     assert {len(m.samples) for m in recorded if m.kind == "probe"} == {3}
-    # The fastest one is met four times in the first eight that count.
+    # The minimum occurs four times in the first eight runs that count.
     assert {len(m.samples) for m in recorded if m.kind == "measurement"} == {12}
     probed = [m.sizes["n"] for m in recorded if m.kind == "probe" and m.key[:2] == ("scale", "group 16")]
     assert probed == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_a_measurement_counts_for_its_kernel_time(path):
+def test_measured_time_is_the_kernel_time(path):
     largest = measure(path)[-1]
     assert Protocol().measured_time(largest.samples) == LAUNCH / 2 + 11 * TICK
 
@@ -133,19 +135,19 @@ def test_a_resumed_campaign_measures_only_what_is_missing(path, tmp_path, killed
     class KilledError(Exception):
         pass
 
-    class Mortal(SyntheticBackend):
+    class KilledBackend(SyntheticBackend):
         def time(self, case, runs):
             if len(self.calls) == killed_after and case.kernel_class != REFERENCE:
                 raise KilledError
             return super().time(case, runs)
 
-    first, second, whole = Mortal(), SyntheticBackend(), SyntheticBackend()
+    first, second, whole = KilledBackend(), SyntheticBackend(), SyntheticBackend()
     with pytest.raises(KilledError):
         measure(path, first)
     resumed = measure(path, second)
     undisturbed = measure(tmp_path / "whole.jsonl", whole)
     assert whole.calls[:killed_after] == first.calls
-    # Of what was not finished, the first run of a probe, everything is made again.
+    # If the first run of a probe was the last call, the whole probe is repeated.
     probe_begun = first.calls[-1][-1] == 1
     assert whole.calls[killed_after - probe_begun :] == second.calls
     assert [m.key for m in undisturbed] == [m.key for m in resumed]
@@ -156,11 +158,11 @@ def order_of(backend):
     return list(dict.fromkeys(call[:2] for call in backend.calls))
 
 
-MANY = kernel_file("scale", *(configuration(f"group {number}", LADDER) for number in range(20)))
+MANY = kernel_file("scale", *(configuration(f"group {number}", SIZES) for number in range(20)))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_configurations_are_measured_in_the_order_of_the_seed(tmp_path, seed):
+def test_seed_determines_the_order_of_configurations(tmp_path, seed):
     orders = []
     for name in ("one", "other"):
         backend = SyntheticBackend()
@@ -172,7 +174,7 @@ def test_configurations_are_measured_in_the_order_of_the_seed(tmp_path, seed):
     assert sorted(orders[0]) == sorted(as_planned)
 
 
-def test_another_seed_is_another_order_of_the_same_measurements(tmp_path):
+def test_another_seed_changes_only_the_order(tmp_path):
     one, other = SyntheticBackend(), SyntheticBackend()
     measured = [
         measure(tmp_path / str(seed), backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=seed))
@@ -182,10 +184,10 @@ def test_another_seed_is_another_order_of_the_same_measurements(tmp_path):
     assert [m.key for m in measured[0]] == [m.key for m in measured[1]]
 
 
-def test_the_sizes_of_a_configuration_are_measured_one_after_the_other(path):
+def test_sizes_of_a_configuration_are_measured_consecutively(path):
     backend = SyntheticBackend()
     measure(path, backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=0))
-    # The empty kernel's first size tells how long a launch takes, before everything else.
+    # The first call, of the empty kernel, determines the launch overhead.
     timed = [call[:2] for call in backend.calls[1:]]
     assert sum(one != other for one, other in pairwise(timed)) <= len(set(timed))
 
@@ -224,7 +226,7 @@ def test_a_kernel_that_fails_ends_the_campaign(path):
         measure(path, SyntheticBackend(fails_on_group_16))
 
 
-def test_a_failure_that_is_taken_care_of_ends_only_its_configuration(path):
+def test_handled_failure_ends_only_its_configuration(path):
     failures = []
     measurements = measure(
         path, SyntheticBackend(fails_on_group_16), on_failure=lambda *failure: failures.append(failure)

@@ -1,3 +1,5 @@
+"""Tests of size schedules and group sizes."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,34 +7,34 @@ from hypothesis import strategies as st
 from loopyperf.errors import KernelFileError
 from loopyperf.measurement.environment import DeviceLimits, doubling
 
-# {{{ ladders
+# {{{ size schedules
 
 sizes = st.integers(1, 2000)
 
 
-def test_a_ladder_of_powers_of_two_stays_one_where_groups_divide_it():
+def test_schedule_has_powers_of_two_if_the_group_size_divides_them():
     assert doubling(at_least=32, multiple_of=16, at_most=512) == (32, 64, 128, 256, 512)
 
 
-def test_a_ladder_begins_at_the_next_multiple_where_groups_do_not():
+def test_schedule_starts_at_the_next_multiple_of_the_group_size():
     # The smallest multiple of lcm(16, 12) = 48 from 64 on is 96; 768 is more than 512.
     assert doubling(at_least=64, multiple_of=48, at_most=512) == (96, 192, 384)
 
 
-def test_a_ladder_is_empty_where_its_first_size_is_too_large():
+def test_schedule_is_empty_if_its_first_size_is_too_large():
     assert doubling(at_least=100, multiple_of=48, at_most=143) == ()
     assert doubling(at_least=100, multiple_of=48, at_most=144) == (144,)
 
 
 @given(at_least=sizes, multiple_of=sizes, at_most=sizes)
-def test_a_ladder_is_that_of_the_definition(at_least, multiple_of, at_most):
+def test_schedule_matches_the_definition(at_least, multiple_of, at_most):
     smallest = min(size for size in range(at_least, at_least + multiple_of) if size % multiple_of == 0)
     doubles = (smallest * 2**step for step in range(at_most.bit_length()))
     assert tuple(size for size in doubles if size <= at_most) == doubling(at_least, multiple_of, at_most)
 
 
 @pytest.mark.parametrize(("at_least", "multiple_of"), [(0, 16), (-1, 16), (16, 0), (16, -2)])
-def test_a_ladder_without_a_first_size_is_refused(at_least, multiple_of):
+def test_schedule_without_a_first_size_is_rejected(at_least, multiple_of):
     with pytest.raises(KernelFileError, match=f"got at_least={at_least}, multiple_of={multiple_of}"):
         doubling(at_least, multiple_of, 100)
 
@@ -57,7 +59,7 @@ def test_devices_of_the_paper_get_its_group_sizes():
     assert limits(1024).groups_2d() == ((16, 16), (24, 16), (32, 16))
 
 
-def test_a_class_may_have_one_set_on_every_device_but_the_small_ones():
+def test_class_can_have_one_set_on_all_but_small_devices():
     for group_size in (512, 1024):
         assert limits(group_size).groups_1d(unless_small="large") == (256, 384, 512)
         assert limits(group_size).groups_2d(unless_small="medium") == ((16, 12), (16, 16), (32, 16))

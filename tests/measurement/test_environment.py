@@ -1,3 +1,5 @@
+"""Tests of the recorded environment."""
+
 import platform
 import socket
 from pathlib import Path
@@ -11,7 +13,7 @@ from .synthetic import environment
 
 
 @pytest.mark.parametrize("field", ["device", "driver", "platform", "backend", "vendor"])
-def test_a_difference_that_changes_times_is_incompatible(field):
+def test_fields_that_affect_times_must_match(field):
     assert incompatibilities(environment(), environment(**{field: "another"})) == (field,)
 
 
@@ -23,7 +25,7 @@ def test_another_python_is_compatible():
     assert incompatibilities(environment(), environment(versions={"python": "3.12.0"})) == ()
 
 
-def test_versions_of_what_generates_the_code_are_recorded():
+def test_versions_of_the_code_generators_are_recorded():
     here = Environment.here(backend="b", platform="p", vendor="v", device="d", driver="1")
     assert {"python", "loopyperf", "loopy", "numpy"} <= set(here.versions)
 

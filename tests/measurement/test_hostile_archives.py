@@ -1,4 +1,4 @@
-"""Archives of anybody: what unpacks to gigabytes, and records that are none, are refused early and by their line."""
+"""Tests that decompression bombs and invalid records in archives are rejected early."""
 
 import gzip
 import lzma
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(
+def test_decompression_bomb_is_rejected_before_it_is_unpacked(
     path: Path, compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive_module, "MOST", 2**21)
@@ -50,21 +50,19 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(
         tracemalloc.start()
         with pytest.raises(ArchiveError, match=r"cannot read .*: more than 2,097,152 bytes after decompression"):
             read_archive(path)
-        most = tracemalloc.get_traced_memory()[1]
+        peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert most < 2**26
+        assert peak < 2**26
 
 
-def test_xz_whose_dictionary_takes_more_memory_than_is_given_is_refused(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_xz_dictionary_larger_than_the_memory_limit_is_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(lzma.compress(path.read_bytes()))
     monkeypatch.setattr(archive_module, "UNPACKING", 2**16)
     with pytest.raises(ArchiveError, match=r"cannot read .*: Memory usage limit"):
         read_archive(path)
 
 
-def test_archives_packed_one_after_the_other_are_read_as_one(path: Path) -> None:
+def test_concatenated_compressed_archives_are_read_as_one(path: Path) -> None:
     whole = path.read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1
     for compress in (gzip.compress, lzma.compress):
@@ -78,7 +76,7 @@ def test_a_run_that_is_recorded_twice_is_refused(path: Path) -> None:
         read_archive(path)
 
 
-def test_a_record_is_refused_by_its_line(path: Path) -> None:
+def test_error_names_the_line_of_an_invalid_record(path: Path) -> None:
     for record in (b'{"record":"measurement","x":' + b"[" * 3000 + b"]" * 3000 + b"}", b'{"record":"\xff"}', b"[]"):
         path.write_bytes(encode(FIRST) + record + b"\n")
         with pytest.raises(ArchiveError, match=r"line 2: not a record of a measurement archive"):
@@ -86,6 +84,6 @@ def test_a_record_is_refused_by_its_line(path: Path) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
-def test_a_disk_that_is_full_is_told_in_an_error_of_ours() -> None:
+def test_full_disk_raises_an_archive_error() -> None:
     with pytest.raises(ArchiveError, match=r"cannot (write|lock|read|open) /dev/full"):
         Archive(FULL, FIRST)

@@ -1,7 +1,7 @@
-"""What a calibration leaves behind that was killed, ran out of disk or lost its device: an archive that is resumed.
+"""Tests that an archive is resumed after its calibration was killed, ran out of disk or lost its device.
 
-A process that has loaded everything forks the calibrations that are killed, so that each takes no longer than what it
-measures. They are processes of their own, measure on PoCL, and get no chance to tidy up.
+A process that has imported everything forks the calibrations that are killed, so that each takes no longer than its
+measurements. They are separate processes, measure on PoCL, and cannot clean up.
 """
 
 import os
@@ -63,7 +63,7 @@ for line in sys.stdin:
 
 
 class Calibrations:
-    """Calibrations with a small folder of kernels, each a process."""
+    """Calibrations with a small folder of kernels, each in its own process."""
 
     def __init__(self, folder: Path) -> None:
         kernels = write_kernel_files(folder / "kernels", "empty kernel", "vectors")
@@ -71,17 +71,17 @@ class Calibrations:
         self._driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, archive: Path) -> int:
-        """Start one into *archive* and return its process id."""
-        return int(self._asked(str(archive)))
+        """Start a calibration that writes *archive*, and return its process id."""
+        return int(self._response(str(archive)))
 
     def end(self) -> int:
-        """Wait for the latest one and return its exit status."""
-        return int(self._asked(""))
+        """Wait for the latest calibration and return its exit status."""
+        return int(self._response(""))
 
     def close(self) -> None:
         self._driver.communicate()
 
-    def _asked(self, line: str) -> str:
+    def _response(self, line: str) -> str:
         self._driver.stdin.write(line + "\n")
         self._driver.stdin.flush()
         return self._driver.stdout.readline()
@@ -106,7 +106,7 @@ def kernels(tmp_path: Path) -> Path:
 
 
 def content(archive: Path) -> bytes:
-    """Return the complete lines of *archive*; there may be no such file yet."""
+    """Return the complete lines of *archive*, which need not exist yet."""
     return b"".join(line for line in _lines(archive) if line.endswith(b"\n"))
 
 
@@ -114,8 +114,8 @@ def _lines(archive: Path) -> list[bytes]:
     return archive.read_bytes().splitlines(keepends=True) if archive.exists() else []
 
 
-def takes(archive: Path) -> Counter[tuple[Key, int]]:
-    """Return how often each attempt at each probe and measurement is in the archive."""
+def attempt_counts(archive: Path) -> Counter[tuple[Key, int]]:
+    """Return the number of records of each attempt at each probe and measurement."""
     return Counter((m.key, m.attempt) for m in read_archive(archive).measurements if m.kind != "yardstick")
 
 
@@ -123,9 +123,12 @@ def takes(archive: Path) -> Counter[tuple[Key, int]]:
 
 
 def killed_at_random(process: int, archive: Path, random: Random) -> bytes:
-    """Kill *process* once the archive has grown by a few records, or the process has ended; return what stood there."""
+    """Kill *process* once the archive has grown by a few records or the process has ended.
+
+    Return the content of the archive just before that.
+    """
     before = len(content(archive))
-    growth = random.randrange(4000)  # a run is some 1,300 bytes, a measurement with its yardstick some 700
+    growth = random.randrange(4000)  # a run has about 1,300 bytes, a measurement with its reference time 700
     while len(content(archive)) <= before + growth and Path(f"/proc/{process}/stat").read_text().split()[2] != "Z":
         sleep(0.001)
     sleep(random.uniform(0, 0.05))
@@ -134,14 +137,14 @@ def killed_at_random(process: int, archive: Path, random: Random) -> bytes:
     return seen
 
 
-def test_a_calibration_killed_twenty_times_loses_nothing_and_measures_nothing_twice(calibrations, archive):
+def test_calibration_killed_20_times_loses_and_repeats_no_measurement(calibrations, archive):
     random, kills = Random(0), 0
     while kills < KILLS:
         seen = killed_at_random(calibrations.start(archive), archive, random)
         finished = calibrations.end() != -signal.SIGKILL
-        # Everything that was there before it was killed is there, every line is read, and nothing is there twice.
+        # The archive keeps all records from before the kill, every line is readable, and there are no duplicates.
         assert content(archive).startswith(seen)
-        assert set(takes(archive).values()) <= {1}
+        assert set(attempt_counts(archive).values()) <= {1}
         kills += not finished
         if finished:
             assert archive.with_suffix(".fit.json").exists()
@@ -154,18 +157,18 @@ def test_a_calibration_killed_twenty_times_loses_nothing_and_measures_nothing_tw
         *(("vectors", each) for each in VECTORS),
     }
     assert {len(m.samples) for m in recording.standing} <= {6, 7, 8}
-    assert set(takes(archive).values()) == {1}
-    done, measured = content(archive), takes(archive)
+    assert set(attempt_counts(archive).values()) == {1}
+    done, measured = content(archive), attempt_counts(archive)
     calibrations.start(archive)
     assert calibrations.end() == 0
-    # A finished one notes that it was started; what a slow phase was in may be measured again, and nothing else.
+    # A finished calibration only records its start. Only measurements in a slow phase may be repeated.
     assert content(archive).startswith(done)
-    assert set(takes(archive).values()) == {1}
-    assert {attempt for _, attempt in takes(archive).keys() - measured.keys()} <= {2, 3}
-    assert {key for key, _ in takes(archive)} == {key for key, _ in measured}
+    assert set(attempt_counts(archive).values()) == {1}
+    assert {attempt for _, attempt in attempt_counts(archive).keys() - measured.keys()} <= {2, 3}
+    assert {key for key, _ in attempt_counts(archive)} == {key for key, _ in measured}
 
 
-def test_two_calibrations_at_once_do_not_mix(calibrations, archive, kernels):
+def test_concurrent_calibrations_cannot_share_an_archive(calibrations, archive, kernels):
     process = calibrations.start(archive)
     while not content(archive):
         sleep(0.001)
@@ -200,7 +203,7 @@ except Exception as error:
 """
 
 
-def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
+def test_archive_is_resumed_after_a_full_disk(archive, kernels):
     script = [sys.executable, "-W", "ignore", "-c", ON_A_SMALL_DISK, str(Path(__file__).parents[1])]
     for most in (300, 3001, 8003):  # in the middle of a run's line, of the first measurements, of later ones
         printed = subprocess.run(
@@ -209,7 +212,7 @@ def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
         assert printed.startswith(f"ArchiveError cannot write {archive}: ")
         assert printed.endswith("earlier records are safe\n")
         assert archive.stat().st_size <= most
-        assert set(takes(archive).values()) <= {1}
+        assert set(attempt_counts(archive).values()) <= {1}
     kept = content(archive)
     fit = calibrate(
         SyntheticBackend(seconds),
@@ -219,18 +222,18 @@ def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
         model="linear",
     )
     assert content(archive).startswith(kept)
-    assert set(takes(archive).values()) == {1}
+    assert set(attempt_counts(archive).values()) == {1}
     assert fit.weights == pytest.approx(WEIGHTS, rel=1e-9)  # as small_campaign's tests have it
 
 
 # }}}
 
 
-# {{{ without a device
+# {{{ lost device
 
 
 class Lost(SyntheticBackend):
-    """A device that does not answer any more after twenty calls."""
+    """A device that stops responding after twenty calls."""
 
     def time(self, case, runs):
         if len(self.calls) >= 20:
@@ -238,7 +241,7 @@ class Lost(SyntheticBackend):
         return super().time(case, runs)
 
 
-def test_a_lost_device_leaves_an_archive_that_is_resumed(archive, kernels):
+def test_archive_is_resumed_after_a_lost_device(archive, kernels):
     lost, found = Lost(seconds), SyntheticBackend(seconds)
     with pytest.raises(BackendError, match="does not answer any more"):
         calibrate(lost, kernels=kernels, archive=archive)
@@ -246,11 +249,11 @@ def test_a_lost_device_leaves_an_archive_that_is_resumed(archive, kernels):
     assert len(read_archive(archive).standing) > 1
     calibrate(found, kernels=kernels, archive=archive)
     assert content(archive).startswith(kept)
-    assert set(takes(archive).values()) == {1}
+    assert set(attempt_counts(archive).values()) == {1}
 
 
-def test_a_lost_device_is_no_kernel_that_fails(archive, kernels):
-    # Of a kernel that fails, the others are measured; without a device there are none.
+def test_lost_device_is_not_reported_as_a_failing_kernel(archive, kernels):
+    # A failing kernel does not prevent measuring the others; a lost device does.
     failures = []
     with Archive(archive, run()) as records, pytest.raises(BackendError, match="does not answer any more"):
         run_campaign(

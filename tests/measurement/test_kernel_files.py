@@ -1,3 +1,5 @@
+"""Tests of loading kernel files."""
+
 import os
 import pickle
 import sys
@@ -39,7 +41,7 @@ def marker(path: Path):
     return file.configurations.__globals__["Marker"]
 
 
-def test_files_are_sorted_by_file_name_and_private_ones_left_out(tmp_path):
+def test_files_are_sorted_by_file_name_without_private_files(tmp_path):
     write(tmp_path, "b.py", "first by name")
     write(tmp_path, "a.py", "second by name")
     for other in ("_shared.py", ".#a.py", "README.md"):
@@ -50,7 +52,7 @@ def test_files_are_sorted_by_file_name_and_private_ones_left_out(tmp_path):
     assert files[0].configurations(LIMITS) == []
 
 
-# {{{ one state of a file is one module
+# {{{ one module per version of a file
 
 
 def test_an_unchanged_file_is_loaded_once(tmp_path):
@@ -59,7 +61,7 @@ def test_an_unchanged_file_is_loaded_once(tmp_path):
 
 
 def test_an_edited_file_is_loaded_again(tmp_path, monkeypatch):
-    # Both states have the same length and are of the same second: bytecode on disk would not tell them apart.
+    # Both versions have the same length and modification second, so Python would reuse cached bytecode.
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = write(tmp_path, "scale.py", "scale", value=1)
     before = marker(path)
@@ -68,7 +70,7 @@ def test_an_edited_file_is_loaded_again(tmp_path, monkeypatch):
     assert [path] == list(tmp_path.iterdir())
 
 
-def test_a_file_that_could_not_be_imported_is_tried_again(tmp_path, monkeypatch):
+def test_failed_import_is_retried(tmp_path, monkeypatch):
     path = write(tmp_path, "scale.py", "scale")
     path.write_text(path.read_text() + "import os\nos.environ['LOOPYPERF_KERNEL_FILE_TEST']\n")
     with pytest.raises(KernelFileError, match=r"scale\.py: KeyError"):
@@ -77,12 +79,12 @@ def test_a_file_that_could_not_be_imported_is_tried_again(tmp_path, monkeypatch)
     assert len(load_kernel_files(tmp_path)) == 1
 
 
-def test_what_a_file_defines_pickles(tmp_path):
+def test_objects_of_a_kernel_file_pickle(tmp_path):
     loaded = marker(write(tmp_path, "scale.py", "scale"))
     assert pickle.loads(pickle.dumps(loaded())).__class__ is loaded
 
 
-def test_what_a_file_defined_before_an_edit_still_pickles(tmp_path):
+def test_objects_pickled_before_an_edit_still_load(tmp_path):
     path = write(tmp_path, "scale.py", "scale", value=1)
     before = pickle.dumps(marker(path)())
     write(tmp_path, "scale.py", "scale", value=2)
@@ -93,7 +95,7 @@ def value_of(loaded) -> tuple[int, int]:
     return os.getpid(), loaded.value
 
 
-def test_what_a_file_defines_pickles_into_a_forked_worker(tmp_path):
+def test_objects_of_a_kernel_file_pickle_into_a_forked_worker(tmp_path):
     (tmp_path / "_shared.py").write_text("class Marker:\n    value = 7\n")
     path = write(tmp_path, "scale.py", "scale")
     path.write_text(path.read_text().partition("class Marker")[0] + "from ._shared import Marker\n")
@@ -115,7 +117,7 @@ def test_files_of_the_same_name_in_two_folders_are_two_modules(tmp_path):
 # }}}
 
 
-# {{{ what files share
+# {{{ shared private files
 
 SHARING = '''"""b = {factor} a: a test."""
 
@@ -135,7 +137,7 @@ def write_shared(folder: Path, value: int = 0) -> None:
     )
 
 
-def test_files_share_what_a_private_one_holds(tmp_path):
+def test_files_share_the_objects_of_a_private_file(tmp_path):
     write_shared(tmp_path)
     for factor in (2, 3):
         (tmp_path / f"scale_{factor}.py").write_text(SHARING.format(factor=factor))
@@ -157,7 +159,7 @@ def test_an_edited_shared_file_is_loaded_again(tmp_path, monkeypatch):
     assert all(pickle.loads(pickle.dumps(loaded())).__class__ is loaded for loaded in (before, after))
 
 
-def test_a_file_imports_the_state_of_another_that_it_was_loaded_with(tmp_path):
+def test_late_import_uses_the_version_at_the_time_of_loading(tmp_path):
     write_shared(tmp_path, value=1)
     path = write(tmp_path, "late.py", "late")
     path.write_text(
@@ -177,7 +179,7 @@ def test_files_may_import_each_other(tmp_path):
     assert first.configurations.__globals__["Marker"] is second.configurations.__globals__["Marker"]
 
 
-def test_a_file_knows_where_it_stands(tmp_path):
+def test_file_has_its_own_path(tmp_path):
     path = write(tmp_path, "scale.py", "scale")
     (file,) = load_kernel_files(tmp_path)
     assert Path(file.configurations.__globals__["__file__"]) == path.resolve()
@@ -193,7 +195,7 @@ def test_a_file_knows_where_it_stands(tmp_path):
         (None, r"ModuleNotFoundError: .*\._shared"),
     ],
 )
-def test_a_file_whose_shared_part_is_wrong_is_named(tmp_path, shared, message):
+def test_error_names_the_file_that_imports_a_broken_private_file(tmp_path, shared, message):
     (tmp_path / "scale.py").write_text(SHARING.format(factor=2))
     if shared is not None:
         (tmp_path / "_shared.py").write_text(shared)
@@ -204,7 +206,7 @@ def test_a_file_whose_shared_part_is_wrong_is_named(tmp_path, shared, message):
 # }}}
 
 
-# {{{ what is refused
+# {{{ errors
 
 
 @pytest.mark.parametrize(
@@ -220,26 +222,26 @@ def test_a_file_whose_shared_part_is_wrong_is_named(tmp_path, shared, message):
         ("import no_such_module_anywhere\n", "ModuleNotFoundError"),
     ],
 )
-def test_a_file_that_lacks_something_is_named(tmp_path, content, message):
+def test_error_names_the_incomplete_file(tmp_path, content, message):
     (tmp_path / "lacking.py").write_text(content)
     with pytest.raises(KernelFileError, match=rf"lacking\.py:? {message}"):
         load_kernel_files(tmp_path)
 
 
-def test_a_file_whose_name_is_no_module_name_is_named(tmp_path):
+def test_error_names_the_file_without_a_valid_module_name(tmp_path):
     write(tmp_path, "scale.v2.py", "scale")
     with pytest.raises(KernelFileError, match=r"cannot import .*scale\.v2\.py: .* cannot have a dot; rename"):
         load_kernel_files(tmp_path)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_error_names_the_unreadable_file(tmp_path):
     write(tmp_path, "scale.py", "scale")
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
     with pytest.raises(KernelFileError, match=r"cannot read .*gone\.py"):
         load_kernel_files(tmp_path)
 
 
-def test_two_files_of_one_name_are_named(tmp_path):
+def test_error_names_both_files_with_the_same_kernel_name(tmp_path):
     write(tmp_path, "a.py", "scale")
     write(tmp_path, "b.py", "scale")
     with pytest.raises(KernelFileError, match=r"b\.py and .*a\.py both have NAME = 'scale'"):
@@ -253,13 +255,13 @@ def test_a_folder_without_kernels_is_refused(tmp_path):
         load_kernel_files(tmp_path / "nowhere")
 
 
-def test_configurations_that_cannot_be_told_apart_are_refused():
+def test_duplicate_labels_are_rejected():
     with pytest.raises(KernelFileError, match="has the label 'twice'"):
         configurations_of(kernel_file("k", configuration("twice"), configuration("twice")), LIMITS)
 
 
 @pytest.mark.parametrize("error", [ValueError("no such tile"), SystemExit("no such tile")], ids=["error", "exit"])
-def test_configurations_that_fail_are_errors_of_their_file(error, tmp_path):
+def test_error_in_configurations_names_the_file(error, tmp_path):
     def fail(limits):
         raise error
 
@@ -269,7 +271,7 @@ def test_configurations_that_fail_are_errors_of_their_file(error, tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"sizes": ()}, {"further": ((),)}, {"steps": 0}, {"stride": 0}])
-def test_a_configuration_that_cannot_be_measured_is_refused(changes):
+def test_configuration_without_sizes_or_steps_is_rejected(changes):
     with pytest.raises(KernelFileError, match="'lacking' needs sizes"):
         configurations_of(kernel_file("k", configuration("lacking", **changes)), LIMITS)
 

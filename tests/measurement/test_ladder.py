@@ -1,3 +1,5 @@
+"""Tests of the choice of sizes to measure."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,12 +10,12 @@ from .synthetic import configuration
 SHORTEST, LONGEST = 1.0, 100.0
 
 seconds = st.floats(0.01, 1000)
-ladders = st.lists(seconds, min_size=1, max_size=12).map(sorted)
+schedules = st.lists(seconds, min_size=1, max_size=12).map(sorted)
 rules = st.fixed_dictionaries({"steps": st.integers(1, 5), "stride": st.integers(1, 4)})
 
 
-def climb(times, **rules):
-    """Return the positions on the ladder that are measured and those that are probed, in order."""
+def select(times, **rules):
+    """Return the positions of the measured sizes and of the probed sizes, in order."""
     probed = []
 
     def probe(sizes):
@@ -25,50 +27,50 @@ def climb(times, **rules):
 
 
 def test_sizes_start_where_the_launch_no_longer_dominates():
-    assert climb([0.1, 0.9, 1.0, 2.0, 3.0, 4.0, 5.0], steps=3)[0] == [2, 3, 4]
+    assert select([0.1, 0.9, 1.0, 2.0, 3.0, 4.0, 5.0], steps=3)[0] == [2, 3, 4]
 
 
 def test_sizes_are_a_stride_apart():
-    assert climb([0.1, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], steps=3, stride=2)[0] == [1, 3, 5]
+    assert select([0.1, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], steps=3, stride=2)[0] == [1, 3, 5]
 
 
 def test_sizes_end_before_one_that_runs_too_long():
-    assert climb([1.0, 10.0, 100.0, 1000.0]) == ([0, 1, 2], [0, 1, 2, 3])
+    assert select([1.0, 10.0, 100.0, 1000.0]) == ([0, 1, 2], [0, 1, 2, 3])
 
 
 def test_sizes_end_before_one_that_does_not_fit_the_memory():
-    assert climb([1.0, 10.0, None, 20.0])[0] == [0, 1]
+    assert select([1.0, 10.0, None, 20.0])[0] == [0, 1]
 
 
 def test_the_largest_size_that_fits_is_measured_if_none_runs_long_enough():
-    assert climb([0.1, 0.2, 0.3])[0] == [2]
-    assert climb([0.1, 0.2, None])[0] == [1]
-    assert climb([0.1, 0.2, 1000.0], stride=2)[0] == [1]
+    assert select([0.1, 0.2, 0.3])[0] == [2]
+    assert select([0.1, 0.2, None])[0] == [1]
+    assert select([0.1, 0.2, 1000.0], stride=2)[0] == [1]
 
 
 def test_nothing_is_measured_if_nothing_fits():
-    assert climb([None, None]) == ([], [0])
-    assert climb([1000.0, 2000.0]) == ([], [0])
+    assert select([None, None]) == ([], [0])
+    assert select([1000.0, 2000.0]) == ([], [0])
 
 
-@given(times=ladders, rules=rules)
+@given(times=schedules, rules=rules)
 def test_no_measured_size_runs_too_long(times, rules):
-    measured, _ = climb(times, **rules)
+    measured, _ = select(times, **rules)
     assert all(times[position] <= LONGEST for position in measured)
 
 
-@given(times=ladders, rules=rules)
-def test_sizes_are_those_of_the_definition(times, rules):
+@given(times=schedules, rules=rules)
+def test_sizes_match_the_definition(times, rules):
     fitting = [position for position, time in enumerate(times) if time <= LONGEST]
     long_enough = [position for position in fitting if times[position] >= SHORTEST]
     expected = [
         p for p in fitting if long_enough and p >= long_enough[0] and (p - long_enough[0]) % rules["stride"] == 0
     ]
-    measured, _ = climb(times, **rules)
+    measured, _ = select(times, **rules)
     assert (expected[: rules["steps"]] or fitting[-1:]) == measured
 
 
-@given(times=ladders, rules=rules)
-def test_at_most_one_size_is_probed_in_vain_for_being_too_long(times, rules):
-    _, probed = climb(times, **rules)
+@given(times=schedules, rules=rules)
+def test_at_most_one_probed_size_runs_too_long(times, rules):
+    _, probed = select(times, **rules)
     assert all(times[position] <= LONGEST for position in probed[:-1])

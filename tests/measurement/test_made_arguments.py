@@ -1,4 +1,4 @@
-"""Arguments that are made up are what the kernel takes."""
+"""Tests of generated kernel arguments."""
 
 import tracemalloc
 
@@ -30,7 +30,7 @@ def kernel() -> lp.LoopKernel:
     return load_kernel(knl).loopy_kernel
 
 
-def test_made_up_arguments_have_the_types_shapes_and_strides_of_the_kernels():
+def test_generated_arguments_match_types_shapes_and_strides():
     made = made_arguments(kernel(), SIZES, {})
     assert list(checked_arguments(kernel(), made, SIZES)) == ["a", "b", "z", "index", "s", "n"]
     assert made["a"].flags.f_contiguous
@@ -39,37 +39,37 @@ def test_made_up_arguments_have_the_types_shapes_and_strides_of_the_kernels():
     assert (made["s"], made["n"]) == (0.5, 5)
 
 
-def test_large_arrays_are_made_with_little_memory_beside_them():
+def test_large_arrays_are_generated_with_little_extra_memory():
     sizes, unit = {"n": 2**23}, load_kernel(doubled()).loopy_kernel
     tracemalloc.start()
     made = made_arguments(unit, sizes, {})
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 1.2 * (made["a"].nbytes + made["b"].nbytes)
+    assert peak < 1.2 * (made["a"].nbytes + made["b"].nbytes)
     assert made["a"][2**20 - 1 : 2**20 + 1].min() >= 0.5
     assert made["a"][0] != made["a"][2**20]
 
 
-def test_what_is_given_is_taken():
+def test_given_arguments_are_used():
     index = np.arange(5, dtype=np.int32)
     assert made_arguments(kernel(), SIZES, {"index": index})["index"] is index
     assert indices_made_up(kernel(), {"index": index}) == ()
     assert indices_made_up(kernel(), {}) == ("index",)
 
 
-def test_a_size_is_stated_once():
+def test_argument_must_equal_the_given_size():
     assert made_arguments(kernel(), SIZES, {"n": np.int32(5)})["n"] == 5
     with pytest.raises(ParameterError, match="but size 'n' is 5; pass it as a size only"):
         made_arguments(kernel(), SIZES, {"n": np.int32(4)})
 
 
 @pytest.mark.parametrize("given", [[1], 5, "a"])
-def test_arguments_are_by_name(given: object):
+def test_arguments_must_be_a_mapping(given: object):
     with pytest.raises(ParameterError, match="arguments must be a mapping by name"):
         made_arguments(kernel(), SIZES, given)
 
 
-def test_what_is_no_argument_is_refused():
+def test_unknown_arguments_are_rejected():
     with pytest.raises(ParameterError, match="has no argument x, y; it takes: a, b, z, index, s, n"):
         made_arguments(kernel(), SIZES, {"x": 1, "y": 2})
 

@@ -1,3 +1,5 @@
+"""Tests of the OpenCL backend: timing, errors and devices."""
+
 import subprocess
 import sys
 
@@ -21,7 +23,7 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_a_driver_that_compiles_nothing_is_refused_with_what_to_install(monkeypatch):
+def test_error_for_a_driver_that_cannot_compile_has_an_install_hint(monkeypatch):
     def unable(*_: object, **__: object) -> None:
         raise cl.Error("Build on <device>: error: unknown target CPU 'generic' Device x failed to build the program")
 
@@ -30,21 +32,21 @@ def test_a_driver_that_compiles_nothing_is_refused_with_what_to_install(monkeypa
         OpenCLBackend()
 
 
-# {{{ what is timed
+# {{{ timing
 
 
 @pytest.mark.parametrize(
     ("measured", "sizes"),
     [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
 )
-def test_a_right_kernel_is_timed(backend, measured, sizes):
+def test_correct_kernel_is_timed(backend, measured, sizes):
     timing = backend.time(BenchmarkCase("test", measured, sizes), 7)
     assert len(timing.wall) == len(timing.device) == 7
     assert all(0 < inside <= outside for inside, outside in zip(timing.device, timing.wall, strict=True))
 
 
 def test_more_work_takes_longer(backend):
-    # 2**21 floats are copied in about a millisecond, 16 within the launch of some 20 µs.
+    # Copying 2**21 floats takes about 1 ms; copying 16 takes no longer than the launch of about 20 µs.
     small, large = (min(backend.time(BenchmarkCase("test", configuration(), {"n": n}), 5).wall) for n in (16, 2**21))
     assert large > 5 * small
 
@@ -53,24 +55,24 @@ def test_more_work_takes_longer(backend):
     ("measured", "sizes"),
     [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
 )
-def test_groups_may_take_local_memory_that_nobody_uses(measured, sizes):
-    # The results are compared with the reference before anything is timed.
-    taking = OpenCLBackend(dynamic_local_memory=4096)
-    assert len(taking.time(BenchmarkCase("test", measured, sizes), 3).wall) == 3
+def test_results_are_correct_with_unused_dynamic_local_memory(measured, sizes):
+    # The backend compares the results with the reference before it times the kernel.
+    with_dynamic_memory = OpenCLBackend(dynamic_local_memory=4096)
+    assert len(with_dynamic_memory.time(BenchmarkCase("test", measured, sizes), 3).wall) == 3
 
 
 @pytest.mark.parametrize("unused", [0, 4096])
-def test_each_launch_takes_the_local_memory_that_nobody_uses(unused):
+def test_each_launch_has_the_dynamic_local_memory(unused):
     device = choose_opencl_device()
     context = cl.Context([device])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
     bound = OpenCLProgram(context, reversal(), unused).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
     bound.run(cl.CommandQueue(context))
-    asked = cl.kernel_work_group_info.LOCAL_MEM_SIZE
-    assert [each.kernel.get_work_group_info(asked, device) for each in bound.launches] == 2 * [unused]
+    queried = cl.kernel_work_group_info.LOCAL_MEM_SIZE
+    assert [each.kernel.get_work_group_info(queried, device) for each in bound.launches] == 2 * [unused]
 
 
-def test_a_kernel_without_arguments_may_take_local_memory_too():
+def test_kernel_without_arguments_runs_with_dynamic_local_memory():
     unit = in_groups(make("{[i]: 0 <= i < 64}", "... nop {inames=i}", [], assumptions=""))
     context = cl.Context([choose_opencl_device()])
     bound = OpenCLProgram(context, unit, 4096).bind({})
@@ -90,7 +92,7 @@ def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):
     assert len(built) == 1
 
 
-def test_a_queue_that_keeps_no_times_gives_none_of_the_device():
+def test_queue_without_profiling_has_no_device_times():
     context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
     bound = OpenCLProgram(context, reversal()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
@@ -98,7 +100,7 @@ def test_a_queue_that_keeps_no_times_gives_none_of_the_device():
     assert (len(timing.wall), timing.device) == (3, None)
 
 
-def test_the_grid_of_each_launch_is_its_own():
+def test_each_launch_has_its_own_grid():
     context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
     bound = OpenCLProgram(context, reversal()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
@@ -120,7 +122,7 @@ def test_a_group_may_have_more_axes_than_the_grid():
     assert [launch[1:] for launch in bound.launches] == [((48, 2), (16, 2))]
 
 
-def test_a_loop_on_the_host_is_unrolled_into_launches():
+def test_host_loop_is_unrolled_into_launches():
     context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)
     program = OpenCLProgram(context, relaxation())
@@ -129,7 +131,7 @@ def test_a_loop_on_the_host_is_unrolled_into_launches():
         program.bind({"a": buffer, "n": 100, "steps": 501})
 
 
-def test_an_array_by_columns_is_passed_as_it_is(backend):
+def test_column_major_array_is_passed_without_conversion(backend):
     def build():
         return make(
             "{[i, j]: 0 <= i < n and 0 <= j < 3}",
@@ -157,16 +159,16 @@ def test_an_array_by_columns_is_passed_as_it_is(backend):
 # }}}
 
 
-# {{{ what is refused
+# {{{ errors
 
 
-def test_a_wrong_result_is_refused(backend):
+def test_wrong_result_raises(backend):
     wrong = configuration("group 16", reference=lambda arguments: {"b": 2 * arguments["a"] + 1})
     with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: maximum error'):
         backend.time(BenchmarkCase("scale", wrong, {"n": 64}), 2)
 
 
-def test_a_kernel_that_does_not_compile_is_named(backend):
+def test_compile_error_names_the_kernel(backend):
     def build():
         broken = lp.CInstruction("i", "not C at all;", read_variables=frozenset(), assignees=("b[i]",))
         return make(
@@ -177,7 +179,7 @@ def test_a_kernel_that_does_not_compile_is_named(backend):
         backend.time(BenchmarkCase("broken", configuration(build=build), {"n": 16}), 2)
 
 
-def test_a_kernel_that_loopy_cannot_schedule_is_named(backend):
+def test_scheduling_error_names_the_kernel(backend):
     def build():
         return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
 
@@ -185,7 +187,7 @@ def test_a_kernel_that_loopy_cannot_schedule_is_named(backend):
         backend.time(BenchmarkCase("untyped", configuration(build=build), {"n": 16}), 2)
 
 
-def test_a_kernel_for_another_target_is_refused(backend):
+def test_kernel_for_another_target_is_rejected(backend):
     def build():
         return make(
             "{[i]: 0 <= i < n}",
@@ -198,15 +200,15 @@ def test_a_kernel_for_another_target_is_refused(backend):
         backend.time(BenchmarkCase("test", configuration(build=build), {"n": 16}), 2)
 
 
-def test_a_failure_leaves_the_backend_usable(backend):
-    test_a_wrong_result_is_refused(backend)
+def test_backend_is_usable_after_a_failure(backend):
+    test_wrong_result_raises(backend)
     assert len(backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2).wall) == 2
 
 
 # }}}
 
 
-# {{{ the device
+# {{{ devices
 
 
 def test_a_device_is_found_by_part_of_its_name_or_platform():
@@ -215,12 +217,12 @@ def test_a_device_is_found_by_part_of_its_name_or_platform():
     assert device.platform == choose_opencl_device(device.platform.name[:5].lower()).platform
 
 
-def test_a_missing_device_is_answered_with_those_there_are():
+def test_error_for_a_missing_device_lists_the_available_ones():
     with pytest.raises(BackendError, match=rf"'Voodoo 2'.*{choose_opencl_device().platform.name}"):
         open_backend("opencl", device="Voodoo 2")
 
 
-def test_a_machine_without_devices_says_how_to_get_one(monkeypatch):
+def test_error_without_devices_has_an_install_hint(monkeypatch):
     monkeypatch.setattr(opencl.cl, "get_platforms", list)
     with pytest.raises(BackendError, match=r"no OpenCL device .* pip install 'loopyperf\[opencl\]'"):
         OpenCLBackend()
@@ -232,7 +234,7 @@ def test_limits_are_those_of_the_device(backend):
     assert backend.limits.global_memory <= device.max_mem_alloc_size
 
 
-def test_what_the_driver_reports_is_among_the_limits(backend):
+def test_limits_include_values_reported_by_the_driver(backend):
     device = choose_opencl_device()
     limits = backend.limits
     assert (limits.cores, limits.clock) == (device.max_compute_units, device.max_clock_frequency * 1e6)
@@ -240,8 +242,8 @@ def test_what_the_driver_reports_is_among_the_limits(backend):
     assert limits.cache_line == device.global_mem_cacheline_size
 
 
-class Reporting:
-    """A device that reports the size of its warps, if it is one that can."""
+class FakeDevice:
+    """A device that reports its warp size if it has the extension of NVIDIA or AMD."""
 
     def __init__(self, extensions: str) -> None:
         self.extensions = extensions
@@ -258,11 +260,11 @@ class Reporting:
         ("cl_khr_fp64", 1),
     ],
 )
-def test_the_size_of_a_warp_is_what_the_driver_states_or_one(extensions, lanes):
-    assert warp_size(Reporting(extensions)) == lanes
+def test_warp_size_is_reported_by_the_driver_or_one(extensions, lanes):
+    assert warp_size(FakeDevice(extensions)) == lanes
 
 
-def test_threads_that_pocl_was_not_told_are_recorded_and_warned_of(monkeypatch):
+def test_unset_pocl_thread_count_is_recorded_with_a_warning(monkeypatch):
     device = next(device for device in opencl.available_devices() if opencl.pocl_threads(device))
     monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "3")
     assert opencl_environment(device).threads == 3
@@ -284,12 +286,12 @@ def test_everything_but_the_opencl_backend_works_without_pyopencl():
     assert "pip install 'loopyperf[opencl]'" in finished.stdout
 
 
-def test_an_unknown_backend_is_answered_with_the_known_ones():
+def test_error_for_an_unknown_backend_lists_the_known_ones():
     with pytest.raises(BackendError, match="unknown backend 'metal'; choose from cuda, opencl and replay"):
         open_backend("metal")
 
 
-def test_what_replays_says_how_an_archive_is_given():
+def test_error_for_replay_without_archive_names_the_option():
     with pytest.raises(BackendError, match=r"cannot open backend 'replay' with nothing: .* --from-archive PATH"):
         open_backend("replay")
 

@@ -1,4 +1,4 @@
-"""What a campaign asks of the OpenCL backend: two kernels in turns, caches that are emptied, a device that is lost."""
+"""Tests of the OpenCL backend in a campaign: alternating kernels, empty caches, a lost device."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -26,7 +26,7 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_two_kernels_in_turns_are_compiled_once_each(backend):
+def test_alternating_kernels_are_compiled_once_each(backend):
     built = []
 
     def build(number):
@@ -39,7 +39,7 @@ def test_two_kernels_in_turns_are_compiled_once_each(backend):
     assert built == [1, 2]
 
 
-def test_a_kernel_that_was_checked_once_is_not_checked_again(backend):
+def test_results_of_a_kernel_are_checked_only_once(backend):
     checked = []
 
     def reference(arguments):
@@ -52,7 +52,7 @@ def test_a_kernel_that_was_checked_once_is_not_checked_again(backend):
     assert checked == [16]
 
 
-def test_buffers_are_freed_when_the_next_size_comes(backend):
+def test_buffers_are_freed_for_the_next_size(backend):
     def resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
@@ -64,14 +64,14 @@ def test_buffers_are_freed_when_the_next_size_comes(backend):
     assert resident_bytes() - before < 5 * 2**23
 
 
-def test_a_kernel_without_a_launch_takes_the_device_no_time():
+def test_device_time_without_launches_is_zero():
     context = cl.Context([choose_opencl_device()])
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     assert OpenCLLaunchSequence((), ()).time(queue, 2).device == (0.0, 0.0)
 
 
 def chain_of_loads() -> lp.TranslationUnit:
-    """Each load says where the next one is, so that nothing hides how far it goes; n lines of 64 bytes."""
+    """A pointer chase over n lines of 64 bytes: each load depends on the previous one, so no latency is hidden."""
     unit = lp.make_kernel(
         "{[i, one]: 0 <= one < 1 and 0 <= i < n}",
         """
@@ -104,8 +104,8 @@ def lines_in_a_circle(rng: np.random.Generator, sizes: Mapping[str, int]) -> dic
 
 
 def test_runs_with_cold_caches_take_longer(backend):
-    # 64 KiB are in a cache, and emptying it goes through 64 MiB or more; the runs are taken in turns, so that whatever
-    # else the machine does slows both down.
+    # 64 KiB fit in a cache, and emptying it touches 64 MiB or more. Warm and cold runs alternate, so that other load on
+    # the machine slows down both.
     chain = {"build": chain_of_loads, "arguments": lines_in_a_circle, "reference": lambda _: {"last": np.zeros(1)}}
     case = BenchmarkCase("test", configuration(**chain), {"n": 2**10})
     backend.time(case, 2)
@@ -117,33 +117,33 @@ def test_runs_with_cold_caches_take_longer(backend):
     assert median(cold) > 1.5 * median(warm)
 
 
-def test_the_yardstick_is_right_and_takes_longer_the_more_rounds_it_has(backend):
+def test_reference_kernel_is_correct_and_scales_with_its_rounds(backend):
     short, *_, long = (case for case in cases(backend.limits) if case.sizes["rounds"] <= 2**12)
     times = [min(backend.time(case, 5).wall) for case in (short, long)]
     assert long.sizes["rounds"] == 64 * short.sizes["rounds"]
     assert times[1] > 5 * times[0]
 
 
-class Gone:
-    """Stands for the launches of a kernel on a device that is gone."""
+class FailingLaunches:
+    """Launches that fail, as on a lost device."""
 
     def time(self, queue, runs):
         raise cl.RuntimeError("clFinish failed: OUT_OF_RESOURCES")
 
 
-def test_an_error_of_a_device_that_still_answers_is_one_of_the_kernel(backend, monkeypatch):
-    monkeypatch.setattr(backend._programs, "launches", lambda case: Gone())
+def test_error_on_a_responsive_device_is_a_measurement_error(backend, monkeypatch):
+    monkeypatch.setattr(backend._programs, "launches", lambda case: FailingLaunches())
     with pytest.raises(MeasurementError, match=r'scale, "group 16", n=64: .*OUT_OF_RESOURCES'):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)
 
 
-def test_a_device_that_answers_nothing_any_more_is_lost(monkeypatch):
+def test_error_on_an_unresponsive_device_is_a_backend_error(monkeypatch):
     lost = OpenCLBackend()
 
     def fails(*_):
         raise cl.RuntimeError("clEnqueueReadBuffer failed: DEVICE_NOT_AVAILABLE")
 
-    monkeypatch.setattr(lost._programs, "launches", lambda case: Gone())
+    monkeypatch.setattr(lost._programs, "launches", lambda case: FailingLaunches())
     monkeypatch.setattr(opencl.cl, "enqueue_copy", fails)
     with pytest.raises(BackendError, match=r'scale, "group 16", n=64: .* no longer responds .*start again'):
         lost.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)

@@ -1,4 +1,4 @@
-"""Parts of a kernel are run by its own programs, on as much memory as they are given."""
+"""Tests of running parts of a kernel: some groups of one launch, on part of the memory."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +28,7 @@ def test_programs_have_the_grids_of_their_launches_in_order():
     assert (found[0].groups, found[0].extents, found[0].cut((2, 3))) == (19, (4, 5), ((2, 1), (2, 3)))
 
 
-def test_the_beginning_of_an_array_is_what_lies_first():
+def test_beginning_of_an_array_is_its_first_bytes_in_memory():
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     assert beginning(array, 8).view(np.int32).tolist() == [0, 1]
     assert beginning(np.asfortranarray(array), 8).view(np.int32).tolist() == [0, 3]
@@ -36,13 +36,13 @@ def test_the_beginning_of_an_array_is_what_lies_first():
     assert beginning(array, 0).size == 1
 
 
-def test_a_processor_runs_a_group_on_each_core_at_once(backend: Any):
+def test_cpu_runs_one_group_per_core_at_once(backend: Any):
     assert isinstance(backend, RunsParts)
     (program,) = backend.bound(BenchmarkCase("scale", configuration(), {"n": 100}), {}).programs
     assert program == DeviceProgram("scale", ((7,),), backend.limits.cores)
 
 
-def test_a_part_runs_where_only_what_it_touches_is_on_the_device(backend: Any):
+def test_part_runs_with_only_its_own_data_on_the_device(backend: Any):
     # Groups of 16 floats: three of them touch 192 bytes.
     bound = backend.bound(BenchmarkCase("scale", configuration(), {"n": 16_000}), {"a": 192, "b": 192})
     timing = bound.time("scale", [(3,)], 2)
@@ -61,14 +61,14 @@ def test_only_the_groups_of_the_part_are_run(backend: Any):
     assert result.tolist() == [2.0] * 32 + [0.0] * 32
 
 
-def test_launches_are_told_by_their_programs(backend: Any):
+def test_launches_are_selected_by_their_program(backend: Any):
     bound = backend.bound(BenchmarkCase("reversal", REVERSAL, {"n": 64}), {})
     assert [each.grids for each in bound.programs] == [((4,),), ((2,),)]
     second = bound.programs[1].name
     assert len(bound.time(second, [(1,)], 3).wall) == 3
 
 
-def test_launches_in_a_loop_on_the_host_are_run_together(backend: Any):
+def test_launches_of_a_host_loop_run_together(backend: Any):
     bound = backend.bound(BenchmarkCase("relaxation", RELAXATION, {"n": 64, "steps": 5}), {})
     first, _ = bound.programs
     assert first.grids == ((4,),) * 5
@@ -78,7 +78,7 @@ def test_launches_in_a_loop_on_the_host_are_run_together(backend: Any):
 
 
 @pytest.mark.parametrize(("program", "grids"), [("nothing", [(1,)]), ("scale", []), ("scale", [(0,)])])
-def test_parts_that_there_are_not_are_refused(backend: Any, program: str, grids: list[tuple[int, ...]]):
+def test_unknown_parts_are_rejected(backend: Any, program: str, grids: list[tuple[int, ...]]):
     bound = backend.bound(BenchmarkCase("scale", configuration(), {"n": 64}), {})
     with pytest.raises(MeasurementError, match=r"no launch of nothing has groups|is launched 1 times"):
         bound.time(program, grids, 1)

@@ -1,4 +1,4 @@
-"""The bar for Python's calls: what it counts, and that a notebook shows it."""
+"""Tests of the progress bar for Python functions: its counts, and its output in a notebook."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ pytest.importorskip("tqdm")
 V100: dict[str, Any] = {"device": "nvidia-v100", "model": "roofline", "n": 4096}
 
 
-def test_a_ranking_is_counted_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_counts_all_variants_of_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
     variants = {str(group): doubled(group=group) for group in (16, 32, 64)}
     with lpp.ProgressBar("ranking") as bar:
         lpp.rank(variants, progress=bar, **V100)
@@ -26,7 +26,7 @@ def test_a_ranking_is_counted_to_its_end(capsys: pytest.CaptureFixture[str]) -> 
     assert shown.out == ""
 
 
-def test_a_search_says_how_far_it_is() -> None:
+def test_search_reports_its_progress() -> None:
     pytest.importorskip("optuna")
     for optimizer in ("exhaustive", "random"):
         counted = Mock()
@@ -38,7 +38,7 @@ def doubled_by(group: int) -> Any:
     return doubled(group=group)
 
 
-def test_stages_of_a_campaign_have_counts_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stages_of_a_campaign_have_separate_counts(capsys: pytest.CaptureFixture[str]) -> None:
     with lpp.ProgressBar() as bar:
         bar(Progress(3, 40, "barriers", "group 64"))
         bar(Progress(40, 40, "barriers", "group 64"))
@@ -49,7 +49,7 @@ def test_stages_of_a_campaign_have_counts_of_their_own(capsys: pytest.CaptureFix
     assert "fitting: : 0it" in shown.split("40/40")[-1]
 
 
-def test_without_tqdm_it_is_said_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_tqdm_has_an_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(LoopyperfError, match=r"pip install 'loopyperf\[notebooks\]'"):
         lpp.ProgressBar()
@@ -65,7 +65,7 @@ with lpp.ProgressBar("ranking") as bar:
 """
 
 
-def test_a_notebook_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_shows_the_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"):
@@ -73,6 +73,6 @@ def test_a_notebook_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
     nbclient.NotebookClient(notebook, kernel_name="python3", timeout=120).execute(cleanup_kc=True)
     outputs = notebook.cells[0].outputs
-    # Text where there are no widgets, else a widget, whose text is its last state.
+    # Without widgets the output is text; a widget's text is its last state.
     assert "ranking" in str(outputs)
     assert "1/1" in str(outputs)

@@ -1,3 +1,5 @@
+"""Tests of the rules of a measurement protocol."""
+
 import pytest
 
 from loopyperf.errors import MeasurementError
@@ -23,17 +25,17 @@ def test_a_summary_has_minimum_median_and_spread_of_the_runs_that_count():
     assert Protocol().summary(samples) == Summary(minimum=3.0, median=4.5, spread=0.5, runs=4)
 
 
-def test_a_cold_probe_does_not_count_the_run_right_after_its_arrays_were_written():
+def test_cold_probe_ignores_the_run_after_its_arrays_were_written():
     assert Protocol(caches="cold").probed_time((1.0, 3.0, 2.0)) == 2.0
     assert Protocol(caches="cold").probed_time((3.0,)) == 3.0
 
 
-def test_the_rules_are_said_in_words():
+def test_str_describes_the_rules():
     assert str(Protocol()) == "at most 30 runs, the first 4 dropped, warm caches, order of seed 0"
     assert str(Protocol(caches="cold", seed=None)).endswith("cold caches, order of the files")
 
 
-def test_a_probe_is_not_taken_for_a_measurement():
+def test_measured_time_rejects_a_probe():
     with pytest.raises(MeasurementError, match=r"3 samples .* probed_time"):
         Protocol().measured_time((1.0, 2.0, 3.0))
 

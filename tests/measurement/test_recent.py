@@ -1,3 +1,5 @@
+"""Tests of the least-recently-used cache of the measurement backends."""
+
 from operator import eq, is_
 
 import pytest
@@ -19,20 +21,20 @@ def make(made):
     return make
 
 
-def test_a_value_is_made_once(made, make):
+def test_value_is_made_once_per_key(made, make):
     recent = Recent(2, eq)
     assert [recent.get(key, make) for key in "aabab"] == list("AABAB")
     assert made == ["a", "b"]
 
 
-def test_the_value_that_was_not_asked_for_the_longest_goes(made, make):
+def test_least_recently_used_value_is_evicted(made, make):
     recent = Recent(2, eq)
     for key in "abacab":
         recent.get(key, make)
     assert made == ["a", "b", "c", "b"]
 
 
-def test_it_goes_before_the_next_one_is_made():
+def test_eviction_precedes_making_the_next_value():
     held = []
 
     class Held:
@@ -47,7 +49,7 @@ def test_it_goes_before_the_next_one_is_made():
     assert seen == [kept["b"]]
 
 
-def test_a_failure_leaves_nothing(made, make):
+def test_failure_is_not_cached(made, make):
     recent = Recent(2, eq)
     with pytest.raises(ZeroDivisionError):
         recent.get("a", lambda key: 1 / 0)

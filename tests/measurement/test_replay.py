@@ -1,3 +1,5 @@
+"""Tests of the replay backend."""
+
 import lzma
 
 import pytest
@@ -48,7 +50,7 @@ def test_environment_and_limits_are_the_recorded_ones(recorded):
         ("scale", "group 16", 6, 13, "3 and 12"),
     ],
 )
-def test_what_was_not_recorded_is_not_made_up(recorded, kernel_class, label, n, runs, held):
+def test_unrecorded_cases_raise(recorded, kernel_class, label, n, runs, held):
     backend = open_backend("replay", archive=recorded[0])
     with pytest.raises(MeasurementError, match=rf'{kernel_class}, "{label}", n={n} .* has {held};'):
         backend.time(BenchmarkCase(kernel_class, configuration(label), {"n": n}), runs)

@@ -1,4 +1,4 @@
-"""The kernels of test_kernels/rodinia/: right results, and an answer of the pipeline model for each."""
+"""Tests of test_kernels/rodinia/: correct results, and estimates of the pipeline model."""
 
 from functools import cache
 
@@ -29,9 +29,9 @@ WARPS = {
     "time_step": 6,
     "compute_flux": 6,
 }
-"""of a group: the least occupancies of Lemeire et al., table 9"""
+"""warps of a group: the smallest occupancies of Lemeire et al., table 9"""
 GPU = "nvidia-rtx-2070"
-"""of the three on which Lemeire et al. ran these kernels, the one whose description states all latencies"""
+"""the only one of the three GPUs of Lemeire et al. for which all latencies are published"""
 
 
 @cache
@@ -56,13 +56,13 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, backend):
+def test_results_match_numpy(subtests: pytest.Subtests, backend):
     for name in WARPS:
         with subtests.test(name=name):
             assert backend.time(BenchmarkCase(name, form(name), form(name).sizes[0]), 1)
 
 
-def test_the_pipeline_model_answers_and_the_largest_size_takes_longest(subtests: pytest.Subtests):
+def test_pipeline_estimates_are_longest_for_the_largest_size(subtests: pytest.Subtests):
     for name in WARPS:
         with subtests.test(name=name):
             unit, sizes = form(name).build(), form(name).sizes

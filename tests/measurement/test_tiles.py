@@ -1,3 +1,5 @@
+"""Tests of tiles in local memory."""
+
 from typing import Any
 
 import loopy as lp
@@ -63,32 +65,32 @@ def stencil_arguments(rng, sizes):
     }
 
 
-# {{{ how a tile is spread over a group
+# {{{ distribution of a tile over a group
 
 
-def test_a_tile_of_the_size_of_the_group_is_fetched_by_an_element_each():
+def test_tile_of_group_size_is_fetched_one_element_per_work_item():
     unit = tiled(stencil(16, 8, halo=0))
     assert (axis_of(unit, "a_row"), axis_of(unit, "a_column")) == (["l.1"], ["l.0"])
 
 
-def test_a_tile_longer_than_the_group_is_fetched_in_rounds():
+def test_tile_larger_than_the_group_is_fetched_in_a_loop():
     unit = tiled(stencil(16, 8))  # 9 rows by 17 columns
     assert (axis_of(unit, "a_row_inner"), axis_of(unit, "a_column_inner")) == (["l.1"], ["l.0"])
     assert (axis_of(unit, "a_row_outer"), axis_of(unit, "a_column_outer")) == ([], [])
 
 
-def test_an_axis_may_stay_a_loop():
+def test_axis_without_local_index_is_a_loop():
     unit = tiled(stencil(16, 8, halo=0), {"a_row": None, "a_column": "l.0"})
     assert (axis_of(unit, "a_row"), axis_of(unit, "a_column")) == ([], ["l.0"])
 
 
-def test_an_axis_of_one_element_needs_no_lanes():
+def test_axis_of_length_one_has_no_iname():
     unit = with_local_tile(stencil(16, 8, halo=0), "a", swept="j_inner", outer="i_outer, i_inner, j_outer", axes=AXES)
     assert axis_of(unit, "a_column") == ["l.0"]
     assert "a_row" not in unit.default_entrypoint.inames
 
 
-def test_a_tile_is_called_after_its_array_unless_it_has_a_name():
+def test_tile_name_defaults_to_the_array_name():
     assert "a_tile" in tiled(stencil(16, 8)).default_entrypoint.temporary_variables
     assert "block" in tiled(stencil(16, 8), name="block").default_entrypoint.temporary_variables
 
@@ -96,22 +98,22 @@ def test_a_tile_is_called_after_its_array_unless_it_has_a_name():
 # }}}
 
 
-# {{{ what a tile holds
+# {{{ contents of a tile
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(16, 12), (16, 16), (12, 16), (4, 3)])
-def test_each_element_of_the_box_is_fetched_once(columns, rows):
+def test_each_element_of_the_bounding_box_is_fetched_once(columns, rows):
     counts = count_properties(load_kernel(tiled(stencil(columns, rows, divides=True)))).properties().evaluate(n=96)
     groups = 96**2 // (columns * rows)
     assert sum(number for name, number in counts.items() if name.startswith("global load")) == (
-        groups * (columns + 1) * (rows + 1)  # corners that nothing reads among them
+        groups * (columns + 1) * (rows + 1)  # includes corners that are not read
     )
     assert counts["local store 32-bit"] == groups * (columns + 1) * (rows + 1)
     assert counts["local load 32-bit"] == 2 * 96**2
 
 
 @pytest.mark.parametrize("n", [1, 15, 37, 48])
-def test_a_tile_ends_where_the_array_ends(n):
+def test_tile_does_not_exceed_the_array_bounds(n):
     def timed(last: float) -> MeasuredTimes:
         def reference(arguments: dict[str, Any]) -> dict[str, Any]:
             expected = arguments["a"][:-1, :-1] + arguments["a"][1:, 1:]
@@ -139,15 +141,15 @@ def test_only_accesses_with_the_tag_read_the_tile():
 # }}}
 
 
-# {{{ what is refused
+# {{{ errors
 
 
-def test_a_local_axis_that_the_kernel_does_not_have_is_named():
+def test_error_names_the_missing_local_axis():
     with pytest.raises(MeasurementError, match=r"local axis 'l\.2': kernel loopy_kernel has no iname on it"):
         tiled(stencil(16, 8), {"a_row": "l.2", "a_column": "l.0"})
 
 
-def test_a_tile_that_grows_with_the_problem_is_refused():
+def test_tile_of_variable_length_is_rejected():
     with pytest.raises(MeasurementError, match=r"iname 'position' .* its length is not constant"):
         with_local_tile(products(), "a$far", swept="j", outer="i_outer", axes={"position": "l.0"})
 

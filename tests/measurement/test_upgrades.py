@@ -1,4 +1,4 @@
-"""Archives of schema 1, which had no rules for repetition, caches, order or a yardstick, and of 2, without samples."""
+"""Tests of archives of schema 1 (no rules for repeats, caches, order or reference kernel) and 2 (no samples)."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ OLD_RULES = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor")
 
 
 def lines_of_schema_1() -> list[str]:
-    """Return an archive as loopyperf wrote it when schema 1 was the current one, broken off after two measurements."""
+    """Return the lines of an archive of schema 1 that ends after two measurements."""
     document = json.loads(encode(run()))
     document["schema"] = 1
     document["protocol"] = {name: document["protocol"][name] for name in OLD_RULES}
@@ -61,14 +61,14 @@ def test_an_archive_of_schema_1_is_read(path):
     assert {(m.attempt, m.device_samples, m.yardstick) for m in recording.measurements} == {(1, None, None)}
 
 
-def test_its_protocol_says_what_was_done(path):
+def test_upgraded_protocol_describes_the_measurements(path):
     protocol = read_archive(path).runs[0].protocol
-    # All 30 runs whatever they took; warm caches; the order of the files.
+    # Always 30 runs, warm caches, and the order of the files
     assert protocol.further_runs([1e-3] * 26) > 0
     assert (protocol.caches, protocol.seed, protocol.yardstick_runs, protocol.repeats) == ("warm", None, 0, 0)
 
 
-def test_it_is_resumed(path):
+def test_an_archive_of_schema_1_is_resumed(path):
     before = path.read_bytes()
     backend = SyntheticBackend()
     with Archive(path, run()) as archive:
@@ -78,7 +78,7 @@ def test_it_is_resumed(path):
     assert [len(m.samples) for m in measured] == [30, 30, 12, 12, 12]
 
 
-def test_it_is_not_resumed_with_cold_caches(path):
+def test_an_archive_of_schema_1_is_not_resumed_with_cold_caches(path):
     with pytest.raises(IncompatibleRunsError, match=r"protocol\.caches is 'cold' instead of 'warm'"):
         Archive(path, run(Protocol(overhead_factor=1.0, caches="cold")))
 
@@ -102,13 +102,13 @@ def test_an_archive_of_schema_2_is_read_and_resumed(path):
     assert path.read_bytes().startswith(before)
 
 
-def test_a_schema_that_never_was_is_refused(path):
+def test_unknown_schema_is_rejected(path):
     path.write_text(path.read_text().replace('"schema":1', '"schema":0'))
     with pytest.raises(ArchiveError, match=r"line 1: .*schema 0 does not exist"):
         read_archive(path)
 
 
-def test_rules_of_schema_1_that_make_no_sense_are_refused(path):
+def test_invalid_rules_of_schema_1_are_rejected(path):
     path.write_text(path.read_text().replace('"runs":30', '"runs":"many"'))
     with pytest.raises(ArchiveError, match=r"line 1: .*protocol.runs must be an integer; got 'many'"):
         read_archive(path)

@@ -1,3 +1,5 @@
+"""Tests of the comparison of results with reference arrays."""
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_error_of_complex_numbers_is_their_distance():
     assert relative_error(np.array([3 + 4j]), np.array([5 + 0j])) == pytest.approx(abs(-2 + 4j) / 5)
 
 
-def test_error_of_vectors_is_that_of_their_components_without_what_fills_them_up():
+def test_error_of_vectors_ignores_padding_components():
     four = np.dtype([(name, np.float32) for name in "xyzw"])
     expected, result = np.ones(3, four), np.ones(3, four)
     expected["z"] = 4
@@ -31,13 +33,13 @@ def test_error_of_vectors_is_that_of_their_components_without_what_fills_them_up
     assert relative_error(result, result) == 0
     assert relative_error(result, expected) == 3 / 4
     three = np.dtype([*[(name, np.float32) for name in "xyz"], ("padding0", np.float32)])
-    filled = np.ones(3, three)
-    filled["padding0"] = np.nan
-    assert relative_error(filled, np.ones(3, three)) == 0
+    padded = np.ones(3, three)
+    padded["padding0"] = np.nan
+    assert relative_error(padded, np.ones(3, three)) == 0
 
 
 @pytest.mark.parametrize("reference", [np.ones(3), np.ones(4), np.ones(3, np.dtype([("x", np.float32)]))])
-def test_vectors_are_not_compared_with_numbers_and_others(reference):
+def test_vector_reference_of_another_type_is_rejected(reference):
     four = np.ones(3, np.dtype([(name, np.float32) for name in "xyzw"]))
     with pytest.raises(MeasurementError, match=r"array b has shape \(3, 4\) but its reference has \("):
         verify({"b": four}, {"b": reference}, 1.0)
@@ -49,14 +51,14 @@ def test_arrays_without_elements_agree():
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_what_is_not_a_number_is_never_within_the_tolerance(wrong):
+def test_nan_and_infinity_exceed_any_tolerance(wrong):
     with pytest.raises(MeasurementError, match="array b is wrong"):
         verify({"b": np.array([1.0, wrong])}, {"b": np.array([1.0, 2.0])}, tolerance=1e9)
     with pytest.raises(MeasurementError, match="array b is wrong"):
         verify({"b": np.array([1.0, wrong])}, {"b": np.array([1.0, wrong])}, tolerance=1e9)
 
 
-def test_a_wrong_array_is_named_with_its_error():
+def test_message_names_the_wrong_array_and_its_error():
     with pytest.raises(MeasurementError, match=r"array c is wrong: maximum error 0\.1 .* tolerance 0\.0001"):
         verify({"b": np.ones(2), "c": np.array([0.9, 1])}, {"b": np.ones(2), "c": np.ones(2)}, tolerance=1e-4)
 
@@ -67,6 +69,6 @@ def test_a_reference_of_another_shape_is_not_broadcast():
 
 
 @pytest.mark.parametrize(("results", "reference"), [(["b"], []), ([], ["b"]), (["b"], ["c"])])
-def test_every_written_array_needs_its_reference_and_no_other_has_one(results, reference):
+def test_arrays_and_references_must_have_the_same_names(results, reference):
     with pytest.raises(MeasurementError, match="mismatch: "):
         verify({name: np.ones(1) for name in results}, {name: np.ones(1) for name in reference}, tolerance=1.0)

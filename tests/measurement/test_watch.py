@@ -1,11 +1,11 @@
-"""Phases in which the device is slow: they are recognised by the yardstick, waited for, and measured again."""
+"""Tests of the drift monitor: the reference kernel detects slow phases, and measurements in them are repeated."""
 
 from dataclasses import dataclass, field
 
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement import drift_monitor as watch
+from loopyperf.measurement import drift_monitor as monitor
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.backends.backend import MeasuredTimes
 from loopyperf.measurement.campaign import run_campaign
@@ -23,39 +23,43 @@ SLOWER = 1.5
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch) -> list[float]:
-    """How long was waited; nobody does."""
+    """Seconds of each pause; the tests do not sleep."""
     waited: list[float] = []
-    monkeypatch.setattr(watch, "sleep", waited.append)
+    monkeypatch.setattr(monitor, "sleep", waited.append)
     return waited
 
 
 @dataclass
-class Shared(SyntheticBackend):
-    """A device that others use too while so many of its measurements go on: *busy* are the first and the one after."""
+class BusyDevice(SyntheticBackend):
+    """A device that other processes slow down from measurement busy[0] until before measurement busy[1]."""
 
     busy: tuple[int, int] = (0, 0)
-    looks_slow: float = 1
-    """looks at the yardstick after each of them that are slow too; then the others have gone"""
-    looks: int = field(default=0)
+    slow_reference_runs: float = 1
+    """number of slow reference runs after each of these measurements; later ones are fast"""
+    reference_runs: int = field(default=0)
     _last: int = -1
 
     def __post_init__(self):
         self.seconds = lambda case: linear_time(case) * self.slowdown()
-        self.yardstick = lambda _: 100 * LAUNCH * self.slowdown(looking=True)
+        self.yardstick = lambda _: 100 * LAUNCH * self.slowdown(is_reference=True)
 
     def taken(self) -> int:
         return sum(runs >= 8 for *_, runs in self.calls)
 
-    def slowdown(self, looking=False) -> float:
+    def slowdown(self, is_reference=False) -> float:
         if self.taken() != self._last:
-            self._last, self.looks = self.taken(), 0
-        self.looks += looking
-        return SLOWER if self.busy[0] <= self.taken() < self.busy[1] and self.looks <= self.looks_slow else 1.0
+            self._last, self.reference_runs = self.taken(), 0
+        self.reference_runs += is_reference
+        return (
+            SLOWER
+            if self.busy[0] <= self.taken() < self.busy[1] and self.reference_runs <= self.slow_reference_runs
+            else 1.0
+        )
 
 
 @dataclass
-class Rounds(SyntheticBackend):
-    """A device whose yardstick takes a launch, and *each* round its seconds."""
+class LinearReference(SyntheticBackend):
+    """A device whose reference kernel takes a launch and *each* seconds per round."""
 
     each: float = TICK
 
@@ -66,7 +70,7 @@ class Rounds(SyntheticBackend):
 
 
 def rounds(path):
-    """Return at how many rounds the yardstick was taken at last."""
+    """Return the number of rounds of the last reference measurement."""
     return [m.sizes["rounds"] for m in read_archive(path).measurements if m.kind == "yardstick"][-1]
 
 
@@ -81,7 +85,7 @@ def path(tmp_path):
 
 
 def attempts(path):
-    """Return of each measurement in the archive its n and which attempt it was, in the order of the archive."""
+    """Return n and the attempt of each measurement, in the order of the archive."""
     return [(m.sizes["n"], m.attempt) for m in read_archive(path).measurements if m.kind == "measurement"]
 
 
@@ -90,15 +94,15 @@ def test_nothing_is_repeated_on_a_steady_device(path):
     assert attempts(path) == [(4, 1), (15, 1), (16, 1), (17, 1), (18, 1)]
 
 
-def test_what_was_measured_in_a_slow_phase_is_measured_again_at_once(path):
-    # The third measurement is slow, and what the yardstick says after it; then the device has recovered.
-    measured = measure(path, Shared(busy=(3, 4)))
+def test_measurement_in_a_slow_phase_is_repeated_at_once(path):
+    # The third measurement and the reference run after it are slow; then the device has recovered.
+    measured = measure(path, BusyDevice(busy=(3, 4)))
     assert attempts(path) == [(4, 1), (15, 1), (16, 1), (16, 2), (17, 1), (18, 1)]
     assert [m.attempt for m in measured] == [1, 1, 2, 1, 1]
 
 
-def test_the_take_of_the_fast_device_stands_and_the_other_stays_in_the_archive(path):
-    measure(path, Shared(busy=(3, 4)))
+def test_fast_repeat_replaces_the_slow_one_which_stays_in_the_archive(path):
+    measure(path, BusyDevice(busy=(3, 4)))
     steady = path.with_name("steady.jsonl")
     measure(steady, SyntheticBackend())
     found, expected = read_archive(path), read_archive(steady)
@@ -107,82 +111,82 @@ def test_the_take_of_the_fast_device_stands_and_the_other_stays_in_the_archive(p
     assert [(m.sizes["n"], m.attempt, m.yardstick) for m in discarded] == [(16, 1, SLOWER * 100 * LAUNCH)]
 
 
-def test_a_slow_device_is_waited_for(path, pauses):
-    measure(path, Shared(busy=(3, 4), looks_slow=5))
+def test_campaign_waits_for_a_slow_device(path, pauses):
+    measure(path, BusyDevice(busy=(3, 4), slow_reference_runs=5))
     assert len(pauses) == 5
     assert attempts(path)[2:4] == [(16, 1), (16, 2)]
 
 
-def test_the_last_repetition_comes_after_everything_else(path):
-    measured = measure(path, Shared(busy=(3, 5)))
+def test_last_repeat_comes_after_all_other_measurements(path):
+    measured = measure(path, BusyDevice(busy=(3, 5)))
     assert attempts(path) == [(4, 1), (15, 1), (16, 1), (16, 2), (17, 1), (18, 1), (16, 3)]
     assert [m.attempt for m in measured] == [1, 1, 3, 1, 1]
 
 
-def test_a_device_that_stays_slow_is_not_measured_for_ever(path, pauses):
-    # Slow from the third measurement on; the yardsticks of before are too few to stay what is usual.
-    backend = Shared(busy=(3, 10**9), looks_slow=float("inf"))
+def test_repeats_on_a_permanently_slow_device_are_limited(path, pauses):
+    # Slow from the third measurement on. The earlier reference times are too few to remain the usual time.
+    backend = BusyDevice(busy=(3, 10**9), slow_reference_runs=float("inf"))
     measure(path, backend, patience=1.0)
     assert max(attempt for _, attempt in attempts(path)) <= 3
     assert sum(pauses) <= 1.0
-    again = Shared(busy=(0, 10**9), looks_slow=float("inf"))
+    again = BusyDevice(busy=(0, 10**9), slow_reference_runs=float("inf"))
     measure(path, again)
     assert max(attempt for _, attempt in attempts(path)) <= 3
 
 
-def test_repetition_can_be_turned_off(path):
-    measure(path, Shared(busy=(3, 4)), repeats=0)
+def test_repeats_can_be_turned_off(path):
+    measure(path, BusyDevice(busy=(3, 4)), repeats=0)
     assert max(attempt for _, attempt in attempts(path)) == 1
 
 
-def test_each_look_at_the_yardstick_is_in_the_archive_with_its_samples(path):
-    measure(path, Shared(busy=(3, 4)))
+def test_each_reference_measurement_is_archived_with_its_samples(path):
+    measure(path, BusyDevice(busy=(3, 4)))
     recording = read_archive(path)
     taken = [m for m in recording.measurements if m.kind == "yardstick"]
     assert {m.kernel_class for m in taken} == {REFERENCE}
     assert {len(m.samples) for m in taken} == {4}
-    # two sizes to find the one that takes long enough, four looks at first, one after each of six measurements, and one
-    # that finds the device recovered
+    # two sizes to find the one that takes long enough, four runs at first, one after each of six measurements, and one
+    # that detects the recovery of the device
     assert len(taken) == 2 + 4 + 6 + 1
     assert max(min(m.samples) for m in taken) == SLOWER * 100 * LAUNCH
 
 
-def test_the_noise_floor_of_a_steady_device_is_nothing(path):
+def test_noise_floor_of_a_steady_device_is_zero(path):
     measure(path, SyntheticBackend())
     assert read_archive(path).noise_floor == 0.0
 
 
-def test_slow_looks_whose_takes_were_repeated_are_no_noise(path):
-    # Of six takes one was slow, and then measured again: what stands was all taken at one speed.
-    measure(path, Shared(busy=(3, 4), looks_slow=20))
+def test_noise_floor_ignores_slow_phases_that_were_repeated(path):
+    # One of six measurements was slow and repeated, so all that were kept ran at the same speed.
+    measure(path, BusyDevice(busy=(3, 4), slow_reference_runs=20))
     recording = read_archive(path)
-    looks = reference_times(recording.measurements)
-    assert noise_floor(looks) > 0.1
+    reference_runs = reference_times(recording.measurements)
+    assert noise_floor(reference_runs) > 0.1
     assert recording.noise_floor == 0.0
 
 
-def test_slow_takes_that_stand_are_noise(path):
-    measure(path, Shared(busy=(3, 10**9), looks_slow=float("inf")), patience=0.0)
+def test_noise_floor_includes_slow_measurements_that_were_kept(path):
+    measure(path, BusyDevice(busy=(3, 10**9), slow_reference_runs=float("inf")), patience=0.0)
     assert read_archive(path).noise_floor > 0.1
 
 
-def test_the_pace_is_that_of_a_round_whatever_the_size_of_the_yardstick(path):
+def test_pace_per_round_does_not_depend_on_the_reference_size(path):
     fast, slow = path.with_name("fast.jsonl"), path.with_name("slow.jsonl")
-    # The yardstick is to take 200 µs, some 200 ticks beside a launch: at 2 or 8 ticks for 64 rounds, 6400 or 1600.
-    measure(fast, Rounds(each=2 * TICK / 64))
-    measure(slow, Rounds(each=8 * TICK / 64))
+    # The reference kernel should take 200 µs, about 200 ticks: 6400 or 1600 rounds at 2 or 8 ticks per 64 rounds.
+    measure(fast, LinearReference(each=2 * TICK / 64))
+    measure(slow, LinearReference(each=8 * TICK / 64))
     assert {rounds(fast), rounds(slow)} == {8192, 2048}
     assert read_archive(fast).pace(LAUNCH) == pytest.approx(2 * TICK / 64)
     assert read_archive(slow).pace(LAUNCH) == pytest.approx(8 * TICK / 64)
 
 
-def test_without_a_yardstick_no_pace_is_known(path):
+def test_no_pace_without_a_reference_kernel(path):
     measure(path, SyntheticBackend(), yardstick_runs=0)
     assert read_archive(path).pace() is None
 
 
-def test_without_a_yardstick_there_is_no_noise_floor_and_nothing_is_repeated(path):
-    measure(path, Shared(busy=(3, 4)), yardstick_runs=0)
+def test_no_noise_floor_and_no_repeats_without_a_reference_kernel(path):
+    measure(path, BusyDevice(busy=(3, 4)), yardstick_runs=0)
     recording = read_archive(path)
     assert recording.noise_floor is None
     assert {m.kind for m in recording.measurements} == {"probe", "measurement"}
@@ -190,7 +194,7 @@ def test_without_a_yardstick_there_is_no_noise_floor_and_nothing_is_repeated(pat
     assert max(attempt for _, attempt in attempts(path)) == 1
 
 
-def test_a_device_that_cannot_time_the_yardstick_is_measured_all_the_same(path):
+def test_campaign_continues_if_the_reference_kernel_fails(path):
     def fails(backend):
         raise MeasurementError("no such kernel")
 
@@ -198,9 +202,9 @@ def test_a_device_that_cannot_time_the_yardstick_is_measured_all_the_same(path):
     assert read_archive(path).noise_floor is None
 
 
-def test_a_resumed_campaign_takes_the_yardstick_at_the_same_size(path):
+def test_resumed_campaign_keeps_the_reference_size(path):
     measure(path, SyntheticBackend())
-    # By now the yardstick would be long enough at another size only.
+    # With these times, a new campaign would choose another size.
     with Archive(path, run(Protocol(overhead_factor=1.0))) as archive:
         more = kernel_file("scale", configuration("group 32", tuple(range(15, 40))))
         run_campaign(SyntheticBackend(yardstick=lambda _: LAUNCH), (EMPTY, more), archive)

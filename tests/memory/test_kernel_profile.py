@@ -1,4 +1,4 @@
-"""A kernel's profile and what becomes of it are plain: equal if made anew and after a round trip, of plain parts."""
+"""Kernel profiles and the stages computed from them are plain values that compare equal and can be pickled."""
 
 import dataclasses
 import gc
@@ -42,7 +42,7 @@ def profiled(form: Configuration) -> KernelProfile:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield what *value* is made of that is no record, no expression, no collection."""
+    """Yield the leaves of *value*: all that is not a record, an expression or a collection."""
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from leaves(getattr(value, field.name))
@@ -59,13 +59,13 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def rooms_of(value: Any) -> set[str]:
-    """Return the packages whose classes and functions a pickle of *value* names."""
+def modules_in_pickle(value: Any) -> set[str]:
+    """Return the top-level modules whose classes and functions a pickle of *value* references."""
     operations = pickletools.genops(pickle.dumps(value, protocol=0))
     return {str(named).partition(".")[0].partition(" ")[0] for each, named, _ in operations if each.name == "GLOBAL"}
 
 
-def test_what_becomes_of_a_kernel_is_plain_and_the_same_after_a_round_trip(subtests: pytest.Subtests) -> None:
+def test_stages_are_plain_values_and_survive_pickling(subtests: pytest.Subtests) -> None:
     for name in sorted(FORMS):
         with subtests.test(name=name):
             stages = staged(profiled(FORMS[name]), V100)
@@ -74,10 +74,10 @@ def test_what_becomes_of_a_kernel_is_plain_and_the_same_after_a_round_trip(subte
                 assert str(value).startswith(stages.profile.kernel)
                 strange = {type(each) for each in leaves(value) if not isinstance(each, PLAIN)}
                 assert strange == set()
-            assert rooms_of(stages.timed) <= {"__builtin__", "copy_reg", "fractions", "loopyperf"}
+            assert modules_in_pickle(stages.timed) <= {"__builtin__", "copy_reg", "fractions", "loopyperf"}
 
 
-def test_a_profile_at_another_size_is_the_one_of_a_program_not_seen_before(subtests: pytest.Subtests) -> None:
+def test_profile_at_another_size_equals_that_of_a_new_program(subtests: pytest.Subtests) -> None:
     for name in sorted(name for name, form in FORMS.items() if len(form.sizes) > 1):
         with subtests.test(name=name):
             form, program = FORMS[name], FORMS[name].build()
@@ -87,7 +87,7 @@ def test_a_profile_at_another_size_is_the_one_of_a_program_not_seen_before(subte
                 )
 
 
-def test_what_sizes_do_not_decide_is_made_once_and_kept_for_the_latest_programs(
+def test_size_independent_structures_are_cached_for_recent_programs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[str] = []
@@ -110,7 +110,7 @@ def test_what_sizes_do_not_decide_is_made_once_and_kept_for_the_latest_programs(
     assert [each() for each in kept] == [None]
 
 
-def test_a_kernel_that_is_built_again_is_not_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuilt_kernel_is_not_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[Any] = []
     load_kernel = case.load_kernel
     monkeypatch.setattr(
@@ -127,7 +127,7 @@ def test_a_kernel_that_is_built_again_is_not_prepared_again(monkeypatch: pytest.
     assert len(prepared) == 2
     seconds(2**12, size="m")
     assert len(prepared) == 3
-    # A search goes on to other kernels: only the latest are kept.
+    # Only the most recent kernels are kept.
     monkeypatch.setattr(case, "PREPARED", 1)
     recent.clear_memory()
     for number, size in enumerate(("n", "m", "n", "n")):
@@ -135,7 +135,7 @@ def test_a_kernel_that_is_built_again_is_not_prepared_again(monkeypatch: pytest.
     assert len(prepared) == 6
 
 
-def test_what_was_derived_of_a_value_is_not_pickled() -> None:
+def test_cached_properties_are_not_pickled() -> None:
     stages = staged(profiled(next(iter(FORMS.values()))), V100)
     (launch,) = stages.timed.launches
     before = len(pickle.dumps(launch.programs))
@@ -147,7 +147,7 @@ def test_what_was_derived_of_a_value_is_not_pickled() -> None:
     assert cached_for_launch(again, LaunchDemand).latency == cached_for_launch(launch, LaunchDemand).latency
 
 
-def test_timed_programs_are_equal_by_what_they_say() -> None:
+def test_timed_programs_compare_by_value() -> None:
     profile = profiled(next(iter(FORMS.values())))
     one, same, other = (staged(profile, lpp.load_device(name)) for name in ("v100", "v100", "nvidia-a100"))
     assert one == same
@@ -155,7 +155,7 @@ def test_timed_programs_are_equal_by_what_they_say() -> None:
     assert one.timed != other.timed
 
 
-def test_two_profiles_of_a_kernel_are_equal_and_of_other_sizes_are_not() -> None:
+def test_profiles_compare_by_kernel_and_sizes() -> None:
     form = next(iter(FORMS.values()))
     one, other = profiled(form), profiled(form)
     assert one == other

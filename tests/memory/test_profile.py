@@ -1,4 +1,4 @@
-"""What accesses do in all passes of a warp: as lane by lane, and exact averages by hand."""
+"""Access profiles over all iterations of a warp, compared with lane-by-lane enumeration and exact averages."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -32,21 +32,21 @@ WARP = Warp()
 
 @dataclass(frozen=True)
 class Example:
-    """Loads of a, and what one work-item does in each pass: the loops' values and its element."""
+    """Loads of array a, and a function that yields a work-item's iterations: loop values and the element loaded."""
 
     kernel: Kernel
     group: tuple[int, ...]
-    happening: Callable[..., Iterator[tuple[tuple[int, ...], int]]]
-    """at the sizes, of work-item (g, ids)"""
+    visit: Callable[..., Iterator[tuple[tuple[int, ...], int]]]
+    """the iterations of work-item (g, ids) at given sizes"""
     loops: tuple[str, ...]
     element: int = 4
 
     def lanes(self, warp: Warp, sizes: Sizes) -> dict[tuple[int, ...], dict[int, int]]:
-        """Return pass -> lane -> byte address."""
+        """Return iteration -> lane -> byte address."""
         found: dict[tuple[int, ...], dict[int, int]] = {}
         for lane, ids in enumerate(local_ids(warp.number, warp.size, self.group)):
-            for which, place in self.happening(sizes, warp.groups[0], *ids):
-                found.setdefault(which, {})[lane] = self.element * place
+            for iteration, place in self.visit(sizes, warp.groups[0], *ids):
+                found.setdefault(iteration, {})[lane] = self.element * place
         return found
 
 
@@ -67,13 +67,13 @@ def triangle(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], in
         yield from (((j,), s * i + t * j + u * g + v) for j in range(i + 1))
 
 
-def from_the_lane(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def loop_from_lane(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
     n, s, t, v = (sizes[name] for name in "nstv")
     values = range(48 * g + i, n)
     yield from (((number,), s * i + t * j + v) for number, j in enumerate(values))
 
 
-def from_the_lane_twice(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def nested_loops_from_lane(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
     m, s, t, u = (sizes[name] for name in "mstu")
     for outer, j in enumerate(range(i // 2, m)):
         for inner, k in enumerate(range(max(j - 4, i), m)):
@@ -86,7 +86,7 @@ def with_divisions(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ..
         yield from (((j, k), s * ((i + j) // d) + t * ((j // 2 + v) % 3) + u * k) for j in range(m) for k in range(3))
 
 
-def divisions_in_a_triangle(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def divisions_in_triangle(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
     m, s, t, d = (sizes[name] for name in "mstd")
     yield from (((j, k), s * ((i + j) // d) + t * k) for j in range(m) for k in range(j + 1))
 
@@ -97,19 +97,19 @@ def without_period(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ..
         yield from (((j,), s * min(i, j) + t * i * j + (j * j if j < v else 0)) for j in range(m))
 
 
-def in_two_axes(sizes: Sizes, g: int, i: int, j: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def two_axes(sizes: Sizes, g: int, i: int, j: int) -> Iterator[tuple[tuple[int, ...], int]]:
     n, m, s, t, u = (sizes[name] for name in "nmstu")
     if i < n and (i + j) % 2 == 0:
         yield from (((k,), s * i + t * j + u * k) for k in range(m) if k <= j)
 
 
-def every_other_lane_in_turn(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def alternating_lanes(sizes: Sizes, g: int, i: int) -> Iterator[tuple[tuple[int, ...], int]]:
     m, s, t = (sizes[name] for name in "mst")
     yield from (((j,), s * i + t * j) for j in range(m) if (i + j) % 2 == 0)
 
 
 def example(
-    happening: Callable[..., Any], loops: str, domain: str, index: str, *, dtype: type = np.float32, **more: Any
+    visit: Callable[..., Any], loops: str, domain: str, index: str, *, dtype: type = np.float32, **more: Any
 ) -> Any:
     group = more.get("group", (48,))
     axes = {name: f"l.{axis}" for axis, name in enumerate("ij"[: len(group)])}
@@ -118,18 +118,16 @@ def example(
     code = f"out[{'+'.join(['i', *loops])}] = a[{index}] {{{','.join(['inames=' + ':'.join(inames), *guard])}}}"
     arguments = [*SIZES, flat("a", dtype), flat("out", dtype)]
     kernel = written(f"[n,m] -> {{[{','.join(inames)}]: {domain}}}", code, *arguments, tags={"g": "g.0", **axes})
-    return pytest.param(
-        Example(kernel, group, happening, tuple(loops), np.dtype(dtype).itemsize), id=happening.__name__
-    )
+    return pytest.param(Example(kernel, group, visit, tuple(loops), np.dtype(dtype).itemsize), id=visit.__name__)
 
 
 GROUPS = "0<=g<4 and 0<=i<48"
 EXAMPLES = [
     example(box, "jk", f"{GROUPS} and 48*g+i<n and 0<=j<m and 0<=k<3", "s*(48*g+i) + t*j + u*k + v"),
     example(triangle, "j", f"{GROUPS} and 48*g+i<n and 0<=j<=i", "s*i + t*j + u*g + v", dtype=np.float64),
-    example(from_the_lane, "j", f"{GROUPS} and 48*g+i<=j<n", "s*i + t*j + v"),
+    example(loop_from_lane, "j", f"{GROUPS} and 48*g+i<=j<n", "s*i + t*j + v"),
     example(
-        from_the_lane_twice,
+        nested_loops_from_lane,
         "jk",
         f"{GROUPS} and i<=2*j+1 and j<m and j-4<=k and i<=k and k<m",
         "s*i + t*j + u*k",
@@ -140,16 +138,16 @@ EXAMPLES = [
         f"{GROUPS} and 48*g+i<n and 0<=j<m and 0<=k<3",
         "s*((i+j)//d) + t*((j//2 + v) % 3) + u*k",
     ),
-    example(divisions_in_a_triangle, "jk", f"{GROUPS} and 0<=j<m and 0<=k<=j", "s*((i+j)//d) + t*k"),
+    example(divisions_in_triangle, "jk", f"{GROUPS} and 0<=j<m and 0<=k<=j", "s*((i+j)//d) + t*k"),
     example(
         without_period,
         "j",
         f"{GROUPS} and 48*g+i<n and 0<=j<m",
         "s*if(i < j, i, j) + t*i*j + if(j < v, j*j, 0)",
     ),
-    example(every_other_lane_in_turn, "j", f"{GROUPS} and 0<=j<m", "s*i + t*j", guard="(i+j) % 2 == 0"),
+    example(alternating_lanes, "j", f"{GROUPS} and 0<=j<m", "s*i + t*j", guard="(i+j) % 2 == 0"),
     example(
-        in_two_axes,
+        two_axes,
         "k",
         "0<=g<4 and 0<=i<10 and 0<=j<7 and i<n and 0<=k<m and k<=j",
         "s*i + t*j + u*k",
@@ -184,13 +182,13 @@ EXAMPLES.append(
 @pytest.mark.parametrize("case", EXAMPLES)
 @settings(max_examples=10)
 @given(draw=st.data())
-def test_all_passes_are_as_lane_by_lane(case: Example, most: int, draw: st.DataObject) -> None:
+def test_profile_equals_lane_by_lane_enumeration(case: Example, most: int, draw: st.DataObject) -> None:
     is_usual = most == residues.MOST_PLACES
     with patch.object(residues, "MOST_PLACES", most):
         if is_usual:
             check_lane_by_lane(case, draw)
         else:
-            with patch.object(LaneAddresses, "steps", None):  # sums of multiples have few places
+            with patch.object(LaneAddresses, "steps", None):  # affine addresses have few offsets
                 check_lane_by_lane(case, draw)
 
 
@@ -208,9 +206,9 @@ def check_lane_by_lane(case: Example, draw: st.DataObject) -> None:
     by_hand = case.lanes(warp, sizes)
     expected = Counter(summary(lanes, case.element) for lanes in by_hand.values())
     assert Counter(found_summaries(found)) == expected
-    for which in draw.draw(st.lists(st.sampled_from(sorted(by_hand)), max_size=3)) if by_hand else ():
-        access = found.at(dict(zip(case.loops, which, strict=True)))
-        assert (access.lanes, access.sectors, access.lines) == summary(by_hand[which], case.element)
+    for iteration in draw.draw(st.lists(st.sampled_from(sorted(by_hand)), max_size=3)) if by_hand else ():
+        access = found.at(dict(zip(case.loops, iteration, strict=True)))
+        assert (access.lanes, access.sectors, access.lines) == summary(by_hand[iteration], case.element)
 
 
 def summary(lanes: Mapping[int, int], element: int) -> tuple[int, int, int]:
@@ -244,7 +242,7 @@ DIMENSIONS = pytest.mark.parametrize(
 
 
 @DIMENSIONS
-def test_the_mean_of_a_sample_is_near_the_exact_one(domain: str, index: str) -> None:
+def test_sample_mean_is_close_to_the_exact_mean(domain: str, index: str) -> None:
     inames = ["i", *(name for name in "jk" if name in domain)]
     kernel = written(
         f"{{[{','.join(inames)}]: 0<=i<32 and {domain}}}",
@@ -261,12 +259,12 @@ def test_the_mean_of_a_sample_is_near_the_exact_one(domain: str, index: str) -> 
     assert index in note
     assert sample.profile.number == exact.profile.number
     for quantity in ("sectors", "lines"):
-        # As far apart as means of 512 passes are: three times 1/sqrt(512) of the deviation, a third of the mean.
+        # Three standard errors of a mean of 512 samples; the standard deviation is a third of the mean.
         assert float(sample.profile.mean(quantity)) == pytest.approx(float(exact.profile.mean(quantity)), rel=0.04)
 
 
-def test_loops_that_move_all_lanes_alike_are_exact_however_they_do() -> None:
-    # Rolled by 20 columns and 3 rows: each of 5001 * 5003 elements once, and rows begin anywhere in a sector.
+def test_loops_that_shift_all_lanes_equally_are_exact() -> None:
+    # Rolled by 20 columns and 3 rows: each of 5001 * 5003 elements once; rows start at any place in a sector.
     kernel = written(
         "{[l,i,j]: 0<=l<32 and 0<=i<5001 and 0<=j<5003}",
         "out[l] = a[((i+3) % 5001)*5003 + (j+20) % 5003 + l] {inames=l:i:j}",
@@ -275,18 +273,18 @@ def test_loops_that_move_all_lanes_alike_are_exact_however_they_do() -> None:
     )
     found = pattern(kernel, "a", WARP)
     starts = np.arange(5001 * 5003) * 8 % 32
-    # 32 doubles are 8 sectors where they begin with one, else 9
+    # 32 doubles are 8 sectors if they start at a sector, else 9
     assert (found.profile.total("sectors"), found.assumed) == (9 * len(starts) - int((starts == 0).sum()), ())
 
 
 # }}}
 
 
-# {{{ by hand
+# {{{ derived by hand
 
 
-def test_a_window_that_moves_by_an_element_is_misaligned_seven_times_of_eight() -> None:
-    # a[i + j]: 4 sectors where 4*j is a multiple of 32, else 5. Of 100 passes 13 (0, 8, .. 96) have 4: 400 + 87
+def test_sliding_window_is_aligned_in_one_of_eight_iterations() -> None:
+    # a[i + j]: 4 sectors if 4*j is a multiple of 32, else 5. Of 100 iterations, 13 (0, 8, .. 96) have 4: 400 + 87
     domain, index = "{[i,j]: 0<=i<32 and 0<=j<100}", "out[j,i] = a[i + j]"
     kernel = written(domain, index, flat("a"), tags=LANES)
     found = pattern(kernel, "a", WARP)
@@ -294,8 +292,8 @@ def test_a_window_that_moves_by_an_element_is_misaligned_seven_times_of_eight() 
     assert found.profile.mean("sectors") == Fraction(487, 100)
 
 
-def test_conflicts_may_vary_from_pass_to_pass() -> None:
-    # Lane i reads word i*j: in bank i*j mod 32, as many words to a bank as 2 divides j, all one word for j = 0
+def test_bank_conflicts_may_vary_between_iterations() -> None:
+    # Lane i reads word i*j in bank i*j mod 32: gcd(j, 32) words in each bank; a single word if j = 0
     tile = lp.TemporaryVariable("tile", np.float32, shape=(32 * 32,), address_space=lp.AddressSpace.LOCAL)
     code = "tile[i] = a[i] {id=fill}\nout[i] = sum(j, tile[i*j]) {dep=fill}"
     kernel = written("{[i,j]: 0<=i<32 and 0<=j<32}", code, tile, flat("a"), tags=LANES)
@@ -306,8 +304,8 @@ def test_conflicts_may_vary_from_pass_to_pass() -> None:
     assert found.profile.total("conflicts") == sum(by_hand) - 32
 
 
-def test_a_million_passes_are_not_visited() -> None:
-    # 10^12 passes; a[i + j + 1000*k]: 4000 is a multiple of 32, so k changes nothing, and one in eight is aligned
+def test_large_trip_counts_are_not_enumerated() -> None:
+    # 10^12 iterations of a[i + j + 1000*k]: 4000 is a multiple of 32, so k has no effect; one in eight is aligned
     kernel = written(
         "{[i,j,k]: 0<=i<32 and 0<=j,k<1000000}", "out[j,i] = a[i + j + 1000*k] {inames=i:j:k}", flat("a"), tags=LANES
     )
@@ -315,8 +313,8 @@ def test_a_million_passes_are_not_visited() -> None:
     assert (profile.number, profile.mean("sectors")) == (10**12, Fraction(39, 8))
 
 
-def test_a_million_passes_of_a_triangle_are_not_visited() -> None:
-    # j <= k < 10^6: of 8 values of j + k in turn one is aligned; by isl, so compared with the sum over j
+def test_large_triangular_loops_are_not_enumerated() -> None:
+    # j <= k < 10^6: one of 8 consecutive values of j + k is aligned; isl's result is compared with the sum over j
     kernel = written(
         "{[i,j,k]: 0<=i<32 and 0<=j<=k<1000000}", "out[j,i] = a[i + j + k] {inames=i:j:k}", flat("a"), tags=LANES
     )
@@ -324,8 +322,8 @@ def test_a_million_passes_of_a_triangle_are_not_visited() -> None:
     k = np.arange(10**6)
     # j from 0 to k with j = -k modulo 8
     aligned = int(((k - (-k % 8)) // 8 + 1).sum())
-    passes = 10**6 * (10**6 + 1) // 2
-    assert (profile.number, profile.total("sectors")) == (passes, 5 * passes - aligned)
+    iterations = 10**6 * (10**6 + 1) // 2
+    assert (profile.number, profile.total("sectors")) == (iterations, 5 * iterations - aligned)
 
 
 # }}}
@@ -335,7 +333,7 @@ def test_a_million_passes_of_a_triangle_are_not_visited() -> None:
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_all_warps_together_execute_what_is_counted(case: Example) -> None:
+def test_executions_of_all_warps_sum_to_the_count(case: Example) -> None:
     sizes = {"n": 130, "m": 13, "s": 1, "t": 2, "u": 3, "v": 4, "d": 5}
     shape = dict(enumerate(case.group))
     warps = [Warp({0: g}, shape, number) for g in range(4) for number in range(warps_of_group(shape))]
@@ -345,7 +343,7 @@ def test_all_warps_together_execute_what_is_counted(case: Example) -> None:
 
 
 def counted(kernel: Kernel, sub_group_size: int | None, sizes: Sizes) -> int:
-    """Return how often work-items, or sub-groups, execute the load of a: the other road to this number."""
+    """Return how often work-items, or sub-groups, execute the load of a, according to the execution counter."""
     site = next(site for site, ref in references(kernel, Typical({})) if ref.array == "a")
     counter = ExecutionCounter(kernel, Typical({}), sub_group_size)
     return counter.executions(site, "executed").count(**sizes)

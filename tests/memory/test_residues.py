@@ -1,4 +1,4 @@
-"""Passes by their place in a line: as many as by visiting each."""
+"""Numbers of iterations by their offset in a line, compared with enumeration."""
 
 from collections import Counter
 from unittest.mock import patch
@@ -25,7 +25,7 @@ SETS = [
 ]
 
 
-def progresses(dimensions: int) -> st.SearchStrategy[list[AddressStride]]:
+def address_strides(dimensions: int) -> st.SearchStrategy[list[AddressStride]]:
     steps = st.sampled_from([0, 4, -4, 8, 12, 48, 128, 132, 400])
     return st.lists(st.builds(AddressStride, st.integers(1, 4), steps), min_size=dimensions, max_size=dimensions)
 
@@ -34,22 +34,22 @@ def progresses(dimensions: int) -> st.SearchStrategy[list[AddressStride]]:
 @pytest.mark.parametrize("text", SETS)
 @settings(max_examples=10)
 @given(draw=st.data())
-def test_as_many_as_by_visiting_each(text: str, few: int, draw: st.DataObject) -> None:
-    passes = isl.Set(text)
-    along = draw.draw(progresses(passes.dim(isl.dim_type.set)))
+def test_iterations_by_offset_equal_enumeration(text: str, few: int, draw: st.DataObject) -> None:
+    iterations = isl.Set(text)
+    strides = draw.draw(address_strides(iterations.dim(isl.dim_type.set)))
     expected = Counter[Offset]()
-    for point in points_listed(passes).tolist():
-        phases = tuple(value % each.period for value, each in zip(point, along, strict=True))
-        moved = sum(each.step * (value // each.period) for value, each in zip(point, along, strict=True))
+    for point in points_listed(iterations).tolist():
+        phases = tuple(value % each.period for value, each in zip(point, strides, strict=True))
+        moved = sum(each.step * (value // each.period) for value, each in zip(point, strides, strict=True))
         expected[Offset(phases, moved % LINE)] += 1
     with patch.object(residues, "FEW", few):
         assert (
-            Counter(iterations_by_offset(Points(passes), lambda loops: [along[loop] for loop in loops], LINE))
+            Counter(iterations_by_offset(Points(iterations), lambda loops: [strides[loop] for loop in loops], LINE))
             == expected
         )
 
 
-def test_too_many_places_are_refused() -> None:
+def test_too_many_offsets_raise() -> None:
     # 100 phases of each of two loops
     with pytest.raises(TooManyOffsetsError, match="10000 offsets"):
         iterations_by_offset(

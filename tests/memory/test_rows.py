@@ -1,4 +1,4 @@
-"""Rows of sparse matrices: what warps ask of memory and what launches touch, against matrices that are made up."""
+"""Memory accesses and footprints of sparse matrix-vector products, compared with random matrices."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ ELEMENT = 4
 
 @dataclass(frozen=True)
 class Matrix:
-    """A sparse matrix of random columns, row after row."""
+    """A sparse matrix in CSR format with random column indices."""
 
     row_start: np.ndarray[tuple[int], np.dtype[np.int64]]
     column: np.ndarray[tuple[int], np.dtype[np.int64]]
 
     @classmethod
     def of(cls, lengths: np.ndarray[tuple[int], np.dtype[np.int64]], columns: int = 2**24) -> "Matrix":
-        """Make up a matrix whose rows have *lengths*."""
+        """Return a random matrix with rows of *lengths*."""
         row_start = np.concatenate([[0], np.cumsum(lengths)])
         return cls(row_start, np.random.default_rng(1).integers(0, columns, row_start[-1]))
 
-    def places(self, row: int) -> range:
-        """Return where the elements of *row* are."""
+    def indices(self, row: int) -> range:
+        """Return the indices of the elements of *row*."""
         return range(int(self.row_start[row]), int(self.row_start[row + 1]))
 
 
@@ -41,22 +41,22 @@ def sectors(elements: "list[int]") -> int:
 
 
 def lane_per_row(matrix: Matrix) -> Iterator[list[int]]:
-    """Yield where the active lanes of each warp are in the matrix, in each pass of their loop."""
+    """Yield the element indices of the active lanes of each warp, for each iteration of the loop."""
     for first in range(0, ROWS, LANES):
-        rows = [matrix.places(row) for row in range(first, first + LANES)]
+        rows = [matrix.indices(row) for row in range(first, first + LANES)]
         for number in range(max(map(len, rows))):
             yield [row[number] for row in rows if number < len(row)]
 
 
 def warp_per_row(matrix: Matrix) -> Iterator[list[int]]:
-    """Yield the same where each warp has a row, each pass the next 32 of its elements."""
-    for row in map(matrix.places, range(ROWS)):
+    """Yield the same for one warp per row, which accesses 32 elements of its row in each iteration."""
+    for row in map(matrix.indices, range(ROWS)):
         for first in range(0, len(row), LANES):
             yield list(row[first : first + LANES])
 
 
 def by_bounds() -> lp.TranslationUnit:
-    return made(
+    return product_kernel(
         "[start, end] -> {[j]: start <= j < end}",
         """
         <> start = row_start[i]
@@ -67,7 +67,7 @@ def by_bounds() -> lp.TranslationUnit:
 
 
 def by_length() -> lp.TranslationUnit:
-    return made(
+    return product_kernel(
         "[length] -> {[j]: 0 <= j < length}",
         """
         <> start = row_start[i]
@@ -77,9 +77,9 @@ def by_length() -> lp.TranslationUnit:
     )
 
 
-def by_gathered_columns() -> lp.TranslationUnit:
-    """Columns stand in a variable."""
-    return made(
+def by_column_variable() -> lp.TranslationUnit:
+    """Return a product that stores the column index in a variable."""
+    return product_kernel(
         "[start, end] -> {[j]: start <= j < end}",
         """
         for i
@@ -96,8 +96,8 @@ def by_gathered_columns() -> lp.TranslationUnit:
     )
 
 
-def made(domain: str, code: str) -> lp.TranslationUnit:
-    """Return the product of one work-item for each row, in groups of 128."""
+def product_kernel(domain: str, code: str) -> lp.TranslationUnit:
+    """Return a product with one work-item per row, in groups of 128."""
     arguments = [flat("a"), flat("x"), flat("column", np.int32), lp.GlobalArg("row_start", np.int32, shape="n+1")]
     unit = lp.make_kernel(
         ["{[i]: 0 <= i < n}", domain],
@@ -110,7 +110,7 @@ def made(domain: str, code: str) -> lp.TranslationUnit:
 
 
 def by_warps() -> lp.TranslationUnit:
-    """Return sums of the product's elements 32 apart, one warp for each row."""
+    """Return a kernel with one warp per row; each lane sums every 32nd element of the product."""
     code = """
         <> start = row_start[i] {inames=i:lane}
         <> length = row_start[i+1] - start {inames=i:lane}
@@ -146,45 +146,46 @@ def mean_sectors(found: LaunchProfile, array: str) -> float:
     return float(kind.access(number).mean("sectors"))
 
 
-LANE_PER_ROW = {"bounds": by_bounds, "length": by_length, "columns in a variable": by_gathered_columns}
+LANE_PER_ROW = {"bounds": by_bounds, "length": by_length, "columns in a variable": by_column_variable}
 
 
-def test_lanes_in_rows_of_their_own_ask_for_as_much_as_in_a_matrix(subtests: pytest.Subtests) -> None:
+def test_one_lane_per_row_requests_the_sectors_of_a_matrix(subtests: pytest.Subtests) -> None:
     for length in [1, 2, 4, 8, 27]:
         for name in sorted(LANE_PER_ROW):
             with subtests.test(length=length, name=name):
                 matrix = Matrix.of(np.full(ROWS, length))
                 found = launch(LANE_PER_ROW[name](), j=length)
-                passes = list(lane_per_row(matrix))
-                # Rows of equal lengths are exact; random columns of 16 million seldom share one of 2 million sectors.
-                real = np.mean([sectors(places) for places in passes])
+                iterations = list(lane_per_row(matrix))
+                # Exact for rows of equal length; random columns of 16 million rarely share one of 2 million sectors.
+                real = np.mean([sectors(indices) for indices in iterations])
                 assert (mean_sectors(found, "a"), mean_sectors(found, "column")) == (real, real)
-                gathered = np.mean([sectors(matrix.column[places].tolist()) for places in passes])
-                assert mean_sectors(found, "x") == pytest.approx(gathered, rel=0.01)
+                expected = np.mean([sectors(matrix.column[indices].tolist()) for indices in iterations])
+                assert mean_sectors(found, "x") == pytest.approx(expected, rel=0.01)
 
 
-def test_rows_of_different_lengths_ask_for_nearly_as_much_for_each_lane() -> None:
+def test_sectors_per_lane_for_rows_of_different_lengths() -> None:
     lengths = np.random.default_rng(2).poisson(6, ROWS)
-    passes = list(lane_per_row(Matrix.of(lengths)))
+    iterations = list(lane_per_row(Matrix.of(lengths)))
     found = launch(by_bounds(), j=6)
-    # The model has all lanes in each pass: per active lane. Rows that are not equally far apart share a little less.
-    for_each_lane = sum(map(sectors, passes)) / sum(map(len, passes))
-    assert mean_sectors(found, "a") / LANES == pytest.approx(for_each_lane, rel=0.1)
+    # The model assumes that all lanes are active, so we compare sectors per active lane. Rows of different lengths
+    # share slightly fewer sectors.
+    per_lane = sum(map(sectors, iterations)) / sum(map(len, iterations))
+    assert mean_sectors(found, "a") / LANES == pytest.approx(per_lane, rel=0.1)
 
 
 @pytest.mark.parametrize("length", [32, 54, 100])
-def test_lanes_of_a_row_lie_together(length: int) -> None:
+def test_one_warp_per_row_is_coalesced(length: int) -> None:
     matrix = Matrix.of(np.full(ROWS, length))
-    passes = list(warp_per_row(matrix))
+    iterations = list(warp_per_row(matrix))
     found = launch(by_warps(), length=length)
-    # One warp stands for all: where its row begins in a sector is one of several places.
-    assert mean_sectors(found, "a") == pytest.approx(np.mean([sectors(each) for each in passes]), rel=0.15)
-    gathered = np.mean([sectors(matrix.column[each].tolist()) for each in passes])
-    assert mean_sectors(found, "x") == pytest.approx(gathered, rel=0.01)
+    # One warp represents all warps, although their rows have different alignments.
+    assert mean_sectors(found, "a") == pytest.approx(np.mean([sectors(each) for each in iterations]), rel=0.15)
+    expected = np.mean([sectors(matrix.column[each].tolist()) for each in iterations])
+    assert mean_sectors(found, "x") == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("build", "keyword"), [(by_bounds, "j"), (by_length, "length"), (by_gathered_columns, "j"), (by_warps, "length")]
+    ("build", "keyword"), [(by_bounds, "j"), (by_length, "length"), (by_column_variable, "j"), (by_warps, "length")]
 )
 @pytest.mark.parametrize("length", [3, 27])
 def test_a_launch_touches_every_element_of_its_rows(
@@ -194,11 +195,11 @@ def test_a_launch_touches_every_element_of_its_rows(
     whole = sets.touched(sets.program, {})
     assert whole["a"] == whole["column"]
     assert whole["a"].sectors == ROWS * length * ELEMENT / SECTOR
-    # A random gather: another sector for every element.
+    # Random indirect accesses: a new sector for each element.
     assert whole["x"].sectors == ROWS * length
 
 
-def test_a_pass_of_a_group_touches_an_element_of_each_row() -> None:
+def test_iteration_of_a_group_touches_one_element_per_row() -> None:
     length = 27
     sets = working_sets(launch(by_bounds(), j=length).footprints)
     window = {**sets.footprints.window({0: range(3, 4)}, {}), "j": range(5, 6)}
@@ -206,7 +207,7 @@ def test_a_pass_of_a_group_touches_an_element_of_each_row() -> None:
     assert sets.touched(sets.program, window)["a"].sectors == sectors([row * length + 5 for row in rows])
 
 
-def test_no_more_is_touched_than_the_whole_array() -> None:
+def test_footprint_is_limited_to_the_array() -> None:
     unit = by_bounds()
     kernel = unit.default_entrypoint
     short = [arg.copy(shape=(64,)) if arg.name in ("a", "x") else arg for arg in kernel.args]
@@ -216,10 +217,10 @@ def test_no_more_is_touched_than_the_whole_array() -> None:
     assert [sentence for sentence in sets.footprints.assumed if "'x'" in sentence] == []
 
 
-def test_rows_that_an_array_has_no_room_for_are_said(subtests: pytest.Subtests) -> None:
-    for spare, is_said in [(-1, True), (0, False), (1, False), (10**6, False)]:
-        for build in [by_bounds, by_length, by_gathered_columns, by_warps]:
-            with subtests.test(spare=spare, is_said=is_said, build=build):
+def test_rows_that_exceed_the_array_are_reported(subtests: pytest.Subtests) -> None:
+    for spare, is_reported in [(-1, True), (0, False), (1, False), (10**6, False)]:
+        for build in [by_bounds, by_length, by_column_variable, by_warps]:
+            with subtests.test(spare=spare, is_reported=is_reported, build=build):
                 unit, typical = build(), {"t": 1} if build is by_warps else {"j": 27}
                 kernel, elements = unit.default_entrypoint, ROWS * (32 if build is by_warps else 27)
                 sized = [
@@ -232,17 +233,17 @@ def test_rows_that_an_array_has_no_room_for_are_said(subtests: pytest.Subtests) 
                     model="roofline",
                     typical=typical,
                 )
-                said = sorted(note for note in found.notes if "accessed memory is limited to the array" in note)
-                assert said == [
+                reported = sorted(note for note in found.notes if "accessed memory is limited to the array" in note)
+                assert reported == [
                     f"rows of {array!r} have {elements:,} elements by typical values, but the array has "
                     f"{elements + spare:,} by its shape; accessed memory is limited to the array; check both values"
-                    for array in (("a", "column") if is_said else ())
+                    for array in (("a", "column") if is_reported else ())
                 ]
 
 
 def by_order() -> lp.TranslationUnit:
-    """Rows are taken in an order that is loaded."""
-    return made(
+    """Return a product that processes rows in a loaded order."""
+    return product_kernel(
         "[start, length] -> {[j]: 0 <= j < length}",
         """
         <> row = order[i]
@@ -253,18 +254,18 @@ def by_order() -> lp.TranslationUnit:
     )
 
 
-def test_rows_in_an_order_that_is_loaded_lie_apart() -> None:
+def test_rows_in_loaded_order_are_scattered() -> None:
     found = launch(lp.add_dtypes(by_order(), {"order": np.int32}), length=6)
     assert mean_sectors(found, "a") == LANES
     sets = working_sets(found.footprints)
-    # 24 bytes that begin at any multiple of 4: one sector at 3 of 8 places, two at the others.
+    # 24 bytes that start at any multiple of 4: one sector for 3 of 8 alignments, two for the others.
     assert sets.touched(sets.program, {})["a"].sectors == ROWS * (1 * 3 + 2 * 5) / 8
 
 
 @pytest.mark.parametrize(
-    ("build", "keyword"), [(by_bounds, "j"), (by_length, "length"), (by_gathered_columns, "j"), (by_warps, "length")]
+    ("build", "keyword"), [(by_bounds, "j"), (by_length, "length"), (by_column_variable, "j"), (by_warps, "length")]
 )
-def test_no_less_is_moved_than_has_to_be(build: Callable[[], lp.TranslationUnit], keyword: str) -> None:
+def test_traffic_is_at_least_the_compulsory_traffic(build: Callable[[], lp.TranslationUnit], keyword: str) -> None:
     rows, length = 2**22, 27
     found = lpp.roofline(build(), n=rows, device="nvidia-v100", typical={keyword: length})
     compulsory = rows * length * (ELEMENT + ELEMENT) + (rows + 1) * ELEMENT + rows * ELEMENT
@@ -273,6 +274,6 @@ def test_no_less_is_moved_than_has_to_be(build: Callable[[], lp.TranslationUnit]
     assert any("accessed part of 'x' depends on data" in note for note in found.notes)
 
 
-def test_bounds_of_throughput_do_not_take_all_rows_for_the_first() -> None:
+def test_throughput_bounds_exclude_indirect_accesses() -> None:
     found = lpp.throughput_bounds(by_bounds(), device="nvidia-v100", typical={"j": 27})
     assert any("traffic of a: indirect accesses are not included" in sentence for sentence in found.left_out)

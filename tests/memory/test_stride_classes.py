@@ -1,4 +1,4 @@
-"""Stride classes that counting tells, against the addresses of the lanes of a warp."""
+"""Stride classes of counted properties, compared with the addresses of the lanes of a warp."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,11 +17,11 @@ from tests.random_kernels import RandomKernel
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
 FAR = 5
-"""elements from one lane to the next: those further apart are of one class"""
+"""distance between neighboring lanes, in elements; all larger distances are one class"""
 
 
 @for_random_kernels
-def test_lanes_are_as_far_apart_as_their_stride_class_says(description: RandomKernel) -> None:
+def test_distance_of_lanes_equals_their_stride_class(description: RandomKernel) -> None:
     note(repr(description))
     kernel, sizes = loaded(description), description.class_sizes
     try:
@@ -30,25 +30,25 @@ def test_lanes_are_as_far_apart_as_their_stride_class_says(description: RandomKe
     except UncountableError:
         reject()
     for launch in launches:
-        for source, name, apart in _apart(launch) if launch.kinds else ():
-            assert min(apart, FAR) in set(_told(counts, sizes, source, name)), (source, name)
+        for source, name, distance in _uniform_distances(launch) if launch.kinds else ():
+            assert min(distance, FAR) in set(_counted_strides(counts, sizes, source, name)), (source, name)
 
 
-def _apart(launch: LaunchAccesses) -> Iterator[tuple[str, str, int]]:
-    """Yield the source and the name of global accesses whose lanes are equally far apart, and how far."""
+def _uniform_distances(launch: LaunchAccesses) -> Iterator[tuple[str, str, int]]:
+    """Yield source, name and lane distance of each global access whose lanes have a uniform distance."""
     for number, instruction in enumerate(launch.graph().instructions):
         ref = instruction.reference
         if launch.kinds[0].is_uniform and ref is not None and ref.space == "global":
             steps = list(_steps(launch.access(number)))
-            if len(steps) > 1 and len(set(steps)) == 1:  # of two lanes, the second may have wrapped
+            if len(steps) > 1 and len(set(steps)) == 1:  # with only two lanes, the second index may have wrapped
                 yield instruction.source, f"global {ref.direction} {ref.bits}-bit", abs(steps.pop())
 
 
 def _steps(pattern: AccessPattern) -> Iterator[int]:
-    """Yield by how many elements neighbours along ``l.0`` are apart, in the first pass of each activity.
+    """Yield the distances in elements of neighboring lanes along ``l.0``, in the first iteration of each activity.
 
-    Stride classes are the paper's: they compare lanes at the same values of loops that start from the lane, in which
-    they never are together. These are left out.
+    Accesses in loops whose start depends on the lane are excluded. The stride classes of the paper compare lanes at
+    equal loop values, but in such loops the lanes never execute equal values together.
     """
     for activity in () if pattern.iterations.lockstep.starts else pattern.iterations.activities:
         (values, *_) = points_listed(activity.iterations.set)
@@ -58,8 +58,8 @@ def _steps(pattern: AccessPattern) -> Iterator[int]:
         yield from np.diff(addresses[lanes])[together].tolist()
 
 
-def _told(counts: KernelCounts, sizes: Mapping[str, int], source: str, name: str) -> Iterator[int]:
-    """Yield the strides of the classes that *source* has accesses called *name* of."""
+def _counted_strides(counts: KernelCounts, sizes: Mapping[str, int], source: str, name: str) -> Iterator[int]:
+    """Yield the strides of the classes that were counted for accesses *name* in *source*."""
     for named, by_source in counts.shares(dict(sizes)).items():
         before, _, stride = named.partition(" stride ")
         if before == name and source in by_source:

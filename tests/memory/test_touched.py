@@ -1,4 +1,4 @@
-"""Sectors and lines that boxes of elements touch, against sets of addresses."""
+"""Sectors and lines touched by boxes of elements, compared with enumerated addresses."""
 
 from functools import reduce
 from itertools import product
@@ -17,15 +17,15 @@ WIDTHS = st.sampled_from((4, 8))
 
 
 def blocks(first: int, axes: list[tuple[int, int]], width: int, block: int) -> int:
-    """Return the number of blocks in which some byte of some element lies."""
+    """Return the number of blocks that contain at least one byte of an element."""
     places = product(*(range(number) for _, number in axes))
     starts = (first + sum(distance * at for (distance, _), at in zip(axes, place, strict=True)) for place in places)
     return len({byte // block for start in starts for byte in range(start, start + width)})
 
 
 @given(st.integers(0, 40), st.integers(1, 60), st.integers(1, 9), WIDTHS)
-def test_rows_that_begin_alike_are_exact(first: int, length: int, rows: int, width: int) -> None:
-    # Rows 1024 bytes apart: all begin at the same place of a line.
+def test_rows_of_equal_alignment_are_exact(first: int, length: int, rows: int, width: int) -> None:
+    # Rows 1024 bytes apart all start at the same offset in a line.
     axes = [(width, length), (1024, rows)]
     found = touched(first * width, axes, width)
     assert (found.sectors, found.lines) == tuple(blocks(first * width, axes, width, block) for block in (32, 128))
@@ -33,41 +33,41 @@ def test_rows_that_begin_alike_are_exact(first: int, length: int, rows: int, wid
 
 @given(st.integers(0, 40), st.integers(1, 60), WIDTHS)
 def test_a_dense_matrix_is_exact(first: int, length: int, width: int) -> None:
-    # Rows one after the other, without a gap: one run.
+    # Contiguous rows form one run.
     axes = [(width, length), (width * length, 7)]
     found = touched(first * width, axes, width)
     assert (found.sectors, found.lines) == tuple(blocks(first * width, axes, width, block) for block in (32, 128))
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(40, 90))
-def test_rows_that_begin_everywhere_are_exact_on_average(first: int, length: int, apart: int) -> None:
-    # Over 16 rows an odd number of doubles apart, each of the 16 places in a line is a begin once.
+def test_rows_of_all_alignments_are_exact(first: int, length: int, apart: int) -> None:
+    # 16 rows, an odd number of doubles apart, start at each of the 16 offsets in a line once.
     axes = [(8, length), (8 * (2 * apart + 1), 16)]
     found = touched(8 * first, axes, 8)
     assert (found.sectors, found.lines) == tuple(blocks(8 * first, axes, 8, block) for block in (32, 128))
 
 
 @given(st.integers(0, 99), st.lists(st.tuples(st.integers(0, 90), st.integers(1, 6)), max_size=3), WIDTHS)
-def test_boxes_that_do_not_overlap_are_near_the_truth(first: int, gaps: list[tuple[int, int]], width: int) -> None:
-    # Each axis steps over what the ones before reach, and a gap. Few runs begin at a few places only: less exact.
-    axes, reach = list[tuple[int, int]](), width
+def test_disjoint_boxes_are_within_a_factor_of_two(first: int, gaps: list[tuple[int, int]], width: int) -> None:
+    # Each axis steps over the extent of the previous axes and a gap. A few runs have few alignments: less exact.
+    axes, extent = list[tuple[int, int]](), width
     for gap, number in gaps:
-        distance = reach + width * gap
+        distance = extent + width * gap
         axes.append((distance, number))
-        reach += distance * (number - 1)
+        extent += distance * (number - 1)
     found = touched(width * first, axes, width)
     for number, block in ((found.sectors, 32), (found.lines, 128)):
-        truth = blocks(width * first, axes, width, block)
-        assert truth / 2 <= number <= 2 * truth
+        expected = blocks(width * first, axes, width, block)
+        assert expected / 2 <= number <= 2 * expected
 
 
-def test_by_hand() -> None:
-    # 10 doubles from byte 24 on: bytes 24 to 103, sectors 0 to 3, one line.
+def test_sectors_and_lines_derived_by_hand() -> None:
+    # 10 doubles from byte 24: bytes 24 to 103, sectors 0 to 3, one line.
     assert touched(24, [(8, 10)], 8).sectors == 4
     assert touched(24, [(8, 10)], 8).lines == 1
-    # Every 17th double of 5: each in a line of its own.
+    # 5 doubles at a stride of 17: each in its own line.
     assert touched(0, [(17 * 8, 5)], 8).lines == 5
-    # Backwards is as forwards, from the lowest address on.
+    # A negative stride is equivalent to a positive one from the lowest address.
     assert touched(0, [(-8, 10)], 8) == touched(0, [(8, 10)], 8)
 
 
@@ -75,19 +75,19 @@ RECORDS = st.tuples(st.integers(1, 80), st.sets(st.integers(0, 79), min_size=1, 
 
 
 @given(RECORDS, WIDTHS)
-def test_members_of_records_touch_the_sectors_that_they_are_in(found: tuple[int, set[int], int], width: int) -> None:
-    # Records one after the other, of which some members are looked at.
-    length, members, number = found
-    offsets = {member % length for member in members}
+def test_record_fields_touch_their_sectors(found: tuple[int, set[int], int], width: int) -> None:
+    # Contiguous records, of which some fields are accessed.
+    length, fields, number = found
+    offsets = {member % length for member in fields}
     rows = [f"{{[i]: exists k: i = {length}*k + {offset} and 0 <= k < {number}}}" for offset in sorted(offsets)]
     cells = reduce(isl.Set.union, map(isl.Set, rows))
     counted = touched_by(cells, [width], width)
     elements = [length * record + offset for record in range(number) for offset in offsets]
-    truth = {block: len({width * each // block for each in elements}) for block in (32, 128)}
+    expected = {block: len({width * each // block for each in elements}) for block in (32, 128)}
     for size, near in ((32, counted.sectors), (128, counted.lines)):
         if length * width % size == 0 or len(offsets) == length:
-            assert near == truth[size]
-        assert truth[size] / 2 <= near <= 2 * truth[size] + 1
+            assert near == expected[size]
+        assert expected[size] / 2 <= near <= 2 * expected[size] + 1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_members_of_records_touch_the_sectors_that_they_are_in(found: tuple[int,
         pytest.param("1 <= i < 63 or 1 <= j < 63", id="without corners"),
     ],
 )
-def test_cells_of_a_matrix_touch_the_sectors_that_they_are_in(where: str) -> None:
+def test_matrix_regions_touch_their_sectors(where: str) -> None:
     cells = isl.Set(f"{{[i, j]: 0 <= i, j < 64 and ({where})}}")
     points = [(i, j) for i, j in product(range(64), repeat=2) if isl.Set(f"{{[{i}, {j}]}}").is_subset(cells)]
     counted = touched_by(cells, [256, 4], 4)
@@ -127,7 +127,7 @@ ELEMENT_MATRIX = """{ [i, j] : (exists (e, f, g: 0 <= e, f, g <= 4 and 0 <= i - 
         "{ [i, j]: 0 <= i, j < 90 and (i + 3j) mod 7 <= 2 }",
     ],
 )
-def test_elements_looked_at_one_by_one_are_as_many_as_counted(monkeypatch: pytest.MonkeyPatch, cells: str) -> None:
+def test_enumeration_and_counting_agree(monkeypatch: pytest.MonkeyPatch, cells: str) -> None:
     found = touched_by(isl.Set(cells), [1000, 8], 8)
     monkeypatch.setattr("loopyperf.memory.touched_sectors.FEW", 0)
     monkeypatch.setattr("loopyperf.memory.touched_sectors.FEWER", 0)
@@ -136,12 +136,12 @@ def test_elements_looked_at_one_by_one_are_as_many_as_counted(monkeypatch: pytes
 
 def test_a_triangle_is_half_of_its_square() -> None:
     cells = isl.Set("{[i, j]: 0 <= i < 256 and 0 <= j <= i}")
-    truth = sum(-(-(i + 1) // 8) for i in range(256))
-    assert touched_by(cells, [1024, 4], 4).sectors == pytest.approx(truth, rel=0.05)
+    expected = sum(-(-(i + 1) // 8) for i in range(256))
+    assert touched_by(cells, [1024, 4], 4).sectors == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize(("row", "old_row"), [(16, 12), (32, 24), (3, 6)])
-def test_a_reshape_touches_what_a_copy_does_at_a_cost_that_is_bounded(row: int, old_row: int) -> None:
+def test_reshape_touches_the_same_memory_as_a_copy(row: int, old_row: int) -> None:
     def seconds(load: str, shape: str, rows: int) -> float:
         unit = lp.make_kernel(
             f"{{[i, j]: 0 <= i < m and 0 <= j < {row}}}",
@@ -154,6 +154,6 @@ def test_a_reshape_touches_what_a_copy_does_at_a_cost_that_is_bounded(row: int, 
         return lpp.estimate(unit, model="roofline", device="nvidia-v100", m=rows).seconds
 
     element = f"{row}*i + j"
-    for rows in (240, 240_000):  # by the cells of axes, the latter took a minute
+    for rows in (240, 240_000):  # enumerating cells took a minute for the larger size
         reshaped = seconds(f"x[({element})//{old_row}, ({element}) % {old_row}]", f"{row}*m//{old_row},{old_row}", rows)
         assert reshaped == seconds("x[i, j]", f"m,{row}", rows)

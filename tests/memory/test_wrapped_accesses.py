@@ -1,4 +1,4 @@
-"""Random accesses that wrap around, in warps and in copies of loops, against lanes that are listed one by one.
+"""Random accesses with modulo indices, in warps and in unrolled loops, compared with an enumeration of the lanes.
 
     LOOPYPERF_WRAPPED=2000 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
         .venv/bin/python -m pytest -m slow tests/memory/test_wrapped_accesses.py
@@ -21,11 +21,11 @@ from tests.idg.patterns import launches_of, pattern, written
 
 ACCESSES = int(os.environ.get("LOOPYPERF_WRAPPED", 60))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
-LANES, GROUPS, PASSES = 64, 3, 12
+LANES, GROUPS, ITERATIONS = 64, 3, 12
 
 
-def drawn(seed: int) -> tuple[str, tuple[int, ...]]:
-    """Return the indices of an access of x by lane i, group g and pass j, and the shape of x."""
+def random_access(seed: int) -> tuple[str, tuple[int, ...]]:
+    """Return the indices of an access to x by lane i, group g and iteration j, and the shape of x."""
     draw = random.Random(seed)
     a, b, c = draw.choice([0, 1, 1, 2, 3, 5, -1, -2]), draw.choice([0, 1, 1, 2, 4, 7, -3]), draw.randrange(-9, 40)
     n, m = draw.choice([7, 12, 16, 30, 33, 64, 100, 256]), draw.choice([3, 5, 8, 12, 32, 100])
@@ -44,11 +44,11 @@ def drawn(seed: int) -> tuple[str, tuple[int, ...]]:
     )
 
 
-def by_lanes(index: str, shape: tuple[int, ...], group: int, warp: int) -> int:
-    """Return the sectors of all passes of one warp."""
+def enumerated_sectors(index: str, shape: tuple[int, ...], group: int, warp: int) -> int:
+    """Return the number of sectors in all iterations of one warp."""
     indices = parse(f"({index},)")
     total = 0
-    for j in range(PASSES):
+    for j in range(ITERATIONS):
         points = ({"i": 32 * warp + lane, "g": group, "j": j} for lane in range(32))
         places = [np.ravel_multi_index([evaluate(each, at) for each in indices], shape) for at in points]
         total += len({4 * place // 32 for place in places})
@@ -56,28 +56,28 @@ def by_lanes(index: str, shape: tuple[int, ...], group: int, warp: int) -> int:
 
 
 def kernel(index: str, shape: tuple[int, ...]) -> Kernel:
-    domain = f"{{[i,g,j]: 0<=i<{LANES} and 0<=g<{GROUPS} and 0<=j<{PASSES}}}"
+    domain = f"{{[i,g,j]: 0<=i<{LANES} and 0<=g<{GROUPS} and 0<=j<{ITERATIONS}}}"
     arrays = [
         lp.GlobalArg("x", np.float32, shape=shape),
-        lp.GlobalArg("out", np.float32, shape=(GROUPS, LANES, PASSES)),
+        lp.GlobalArg("out", np.float32, shape=(GROUPS, LANES, ITERATIONS)),
     ]
     return written(domain, f"out[g,i,j] = x[{index}]", *arrays, tags={"i": "l.0", "g": "g.0"})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000 * SEED, 1000 * SEED + ACCESSES))
-def test_wrapped_accesses_touch_the_sectors_of_their_lanes(seed: int) -> None:
-    index, shape = drawn(seed)
+def test_wrapped_access_equals_enumeration(seed: int) -> None:
+    index, shape = random_access(seed)
     knl = kernel(index, shape)
     for group, warp in ((0, 0), (1, 1), (2, 0)):
         found = pattern(knl, "x", Warp(groups={0: group}, shape={0: LANES}, number=warp)).profile.total("sectors")
-        assert found == by_lanes(index, shape, group, warp), (index, shape, group, warp)
+        assert found == enumerated_sectors(index, shape, group, warp), (index, shape, group, warp)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000 * SEED, 1000 * SEED + ACCESSES // 2))
-def test_copies_of_wrapped_accesses_do_together_what_the_loop_does(seed: int) -> None:
-    index, shape = drawn(seed)
+def test_unrolled_wrapped_accesses_sum_to_those_of_the_loop(seed: int) -> None:
+    index, shape = random_access(seed)
     (launch,) = launches_of(kernel(index, shape))
     source = launch.graph()
 

@@ -1,4 +1,4 @@
-"""The analytic models on plain numbers: the example of Lemeire's Figures 2, 6 and 14, and what is proved of them."""
+"""The analytic models on plain numbers: the example of Lemeire's Figures 2, 6 and 14, and proved properties."""
 
 from math import isclose
 
@@ -31,7 +31,7 @@ def test_volkov_of_the_example_saturates_at_seven_warps():
     assert volkov.cycles_per_run(EXAMPLE, CORE, OCCUPANCIES).tolist() == expected
 
 
-def test_transit_of_the_example_sees_no_overlap_inside_a_warp():
+def test_transit_of_the_example_has_no_overlap_inside_a_warp():
     # ΣΛ = 4·4 + 2·6 = 28.
     assert transit.cycles_per_run(EXAMPLE, CORE, OCCUPANCIES) == pytest.approx(
         [max(28, 4 * warps) for warps in OCCUPANCIES], rel=1e-12
@@ -44,7 +44,7 @@ def test_mwp_cwp_of_the_example():
     assert mwp_cwp.cycles_per_run(EXAMPLE, CORE, OCCUPANCIES).tolist() == expected
 
 
-def test_the_corrected_mwp_cwp_takes_the_greatest_of_its_cases():
+def test_corrected_mwp_cwp_takes_the_maximum_of_its_cases():
     # 25 + 2(ω − 1), 4ω + 6 and 4ω + 6.
     expected = [max(23 + 2 * warps, 4 * warps + 6) for warps in OCCUPANCIES]
     assert mwp_cwp.cycles_per_run(EXAMPLE, CORE, OCCUPANCIES, corrected=True).tolist() == expected
@@ -59,7 +59,7 @@ def test_wfg_of_the_example():
     assert found[3:].tolist() == [6 * warps for warps in OCCUPANCIES[3:]]
 
 
-def test_the_corrected_wfg_of_the_example():
+def test_corrected_wfg_of_the_example():
     # ω ≤ 4: λtrans = 8/ω, CYCcomp = 16/ω, NBC = 16/3ω, Λexposed = 6/ω − max(0, (ω − 1)/ω·16/3ω − 8/ω) = 6/ω, as one
     # block hides less than its own latency: 28. ω = 10: λtrans = 2, NBC = 4/3, Λexposed = .6 − (.9·4/3 − .8) = .2.
     # Leaving memory: (4 − 4)/2 = 0.
@@ -74,8 +74,8 @@ def test_the_corrected_wfg_of_the_example():
     [(8, 6, lambda warps: 12 + 2 * warps), (11, 3, lambda w: 16.5 - 2.5 * w), (3, 11, lambda w: 4.5 + 9.5 * w)],
 )
 def test_wfg_on_the_three_cases_of_figure_6(computing, memory, expected):
-    # Equation 40 holds while latency counts, and without the cycle that a memory instruction takes. Where nothing of
-    # the memory latency is exposed any more, it holds no longer: case 2 from the third warp on.
+    # Equation 40 holds while latency is exposed, and without the cycle of a memory instruction. Once no memory latency
+    # is exposed, it no longer holds: in case 2, from the third warp on.
     core = TwoPipelines(Lambdas(1e-6, computing), Lambdas(1e-6, memory), memory_instruction=0)
     for warps in (1, 2):
         found = wfg.cycles_per_run(Workload(compute=1, memory=1), core, warps)
@@ -121,8 +121,8 @@ def test_volkov_equals_transit_without_ilp(workload, core, occupancy):
 
 
 @given(workloads, lambdas, occupancies)
-def test_gpumech_with_the_oldest_warp_first_equals_volkov_without_computational_latency(workload, memory, occupancy):
-    # Lemeire, section 2.5.2: where the probability to issue in the stall is 1, and memory is no limit of throughput.
+def test_gpumech_gto_equals_volkov_without_computational_latency(workload, memory, occupancy):
+    # Lemeire, section 2.5.2: if the probability to issue in the stall is 1, and memory does not limit the throughput.
     core = TwoPipelines(compute=Lambdas(1, 1), memory=Lambdas(1e-9, memory.completion))
     issued, stalled = workload.compute, workload.memory * float(memory.completion)
     if issued / (issued + stalled) * float(memory.completion) >= 1:
@@ -131,7 +131,7 @@ def test_gpumech_with_the_oldest_warp_first_equals_volkov_without_computational_
 
 
 @given(workloads, cores, occupancies)
-def test_nothing_is_faster_than_the_roofline_where_that_is_proved(workload, core, occupancy):
+def test_roofline_is_a_lower_bound_where_that_is_proved(workload, core, occupancy):
     bound = roofline.cycles_per_run(workload, core, occupancy)
     volkovs = volkov.cycles_per_run(workload, core, occupancy)
     assert bound <= volkovs
@@ -141,35 +141,35 @@ def test_nothing_is_faster_than_the_roofline_where_that_is_proved(workload, core
 
 
 @given(workloads, cores, st.sampled_from([*MODELS]))
-def test_one_number_and_an_array_of_occupancies_say_the_same(workload, core, name):
+def test_array_of_occupancies_matches_single_occupancies(workload, core, name):
     every = MODELS[name](workload, core, np.array([[1, 2, 3], [7, 20, 64]]))
     assert every.shape == (2, 3)
     assert isclose(every[1, 1], MODELS[name](workload, core, 20), rel_tol=1e-12)
 
 
 @given(workloads, cores, st.sampled_from(sorted(MODELS.keys() - {"roofline"})))
-def test_one_warp_alone_waits_for_its_memory(workload, core, name):
+def test_single_warp_waits_for_its_memory(workload, core, name):
     assert MODELS[name](workload, core, 1) >= workload.memory * float(core.memory.completion) * (1 - 1e-12)
 
 
 # }}}
 
 
-# {{{ what a model does not see
+# {{{ special cases
 
 
-def test_without_memory_instructions_the_computational_pipeline_is_all_there_is():
+def test_workload_without_memory_is_bound_by_computation():
     workload = Workload(compute=10, memory=0)
     for name, model in MODELS.items():
         assert model(workload, CORE, 20) == pytest.approx(200, rel=0.1), name
 
 
-def test_without_computational_instructions_memory_is_all_there_is():
+def test_workload_without_computation_is_bound_by_memory():
     workload = Workload(compute=0, memory=10)
     for name in MODELS.keys() - {"gpumech-rr", "gpumech-rr-corrected", "gpumech-gto", "wfg"}:
         assert MODELS[name](workload, CORE, 20) == pytest.approx(400, rel=1e-12), name
-    # The original WFG model exposes the latency to every warp, as no computation hides it but the requests themselves.
-    # GPUMech knows memory by its stalls alone (Lemeire, section 2.5: its second part models contention).
+    # The original WFG model exposes the latency to every warp, as only the requests themselves hide it. GPUMech
+    # models memory only by its stalls (Lemeire, section 2.5: its second part models contention).
     for name in ("gpumech-rr", "gpumech-rr-corrected", "gpumech-gto"):
         assert MODELS[name](workload, CORE, 20) <= 60
 
@@ -187,7 +187,7 @@ def test_barriers_leave_less_computation_to_hide_latency_in_wfg():
     assert wfg.cycles_per_run(barriers, CORE, 2) == pytest.approx(2 * (8 + 2 * 4), rel=1e-12)
 
 
-def test_a_limit_of_issues_is_a_subsystem():
+def test_issue_limit_acts_as_another_pipeline():
     core = TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(2, 6), issue_limit=1)
     assert roofline.cycles_per_run(EXAMPLE, core, 10) == 60
     assert volkov.cycles_per_run(EXAMPLE, core, 10) == 60
@@ -213,12 +213,12 @@ def test_a_limit_of_issues_is_a_subsystem():
         ({"compute": "four", "memory": 2}, "compute must be a number, got 'four'"),
     ],
 )
-def test_a_workload_that_makes_no_sense_is_refused(numbers, words):
+def test_invalid_workload_raises(numbers, words):
     with pytest.raises(ModelInputError, match=words):
         Workload(**numbers)
 
 
-def test_a_core_that_makes_no_sense_is_refused():
+def test_invalid_core_raises():
     with pytest.raises(ModelInputError, match=r"memory\.issue must be > 0, got 0"):
         TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(0, 6))
     with pytest.raises(ModelInputError, match="issue_limit must be > 0, got 0"):
@@ -228,7 +228,7 @@ def test_a_core_that_makes_no_sense_is_refused():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_occupancy_out_of_range_is_refused(name):
+def test_occupancy_out_of_range_raises(name):
     core = TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(2, 6), most_warps=48)
     with pytest.raises(ModelInputError, match="occupancy must be >= 1 and <= 48, got 0"):
         MODELS[name](EXAMPLE, core, 0)
@@ -236,14 +236,14 @@ def test_an_occupancy_out_of_range_is_refused(name):
         MODELS[name](EXAMPLE, core, [1, 49])
 
 
-def test_a_loop_that_is_seldom_gone_through_takes_its_share():
-    # A request in every fourth warp, with all ten computations in its period: a quarter of the periods of one.
+def test_rare_memory_requests_take_their_share():
+    # With 1/4 request per warp, a period has the computation of four warps, and a warp takes a quarter of a period.
     for memory in (0.25, 0.5):
         one = wfg.cycles_per_run(Workload(10 / memory, 1), CORE, 1)
         assert wfg.cycles_per_run(Workload(10, memory), CORE, 1) <= one
 
 
-def test_arrays_are_for_occupancies():
+def test_array_as_workload_raises():
     with pytest.raises(ModelInputError, match="compute must be one number"):
         Workload(compute=np.array([4, 8]), memory=2)
 
@@ -253,7 +253,7 @@ def test_only_round_robin_has_corrected_equations():
         gpumech.cycles_per_run(EXAMPLE, CORE, 1, policy="gto", corrected=True)
 
 
-def test_a_policy_that_nobody_knows_is_refused():
+def test_unknown_policy_raises():
     with pytest.raises(ModelInputError, match=r"policy must be 'rr' .* got 'lrr'"):
         gpumech.cycles_per_run(EXAMPLE, CORE, 1, policy="lrr")
 

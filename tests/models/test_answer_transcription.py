@@ -1,4 +1,4 @@
-"""Answers of models as JSON: what is read is what was written, to the last bit."""
+"""Model results as JSON: an exact round trip, and errors on malformed input."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ TIMES = st.builds(
 
 
 @given(st.tuples(st.text(), TIMES))
-def test_what_is_read_is_what_was_written(answer: Answer) -> None:
+def test_json_round_trip_is_exact(answer: Answer) -> None:
     assert repr(read_answer(answer_as_json(answer))) == repr(answer)
 
 
@@ -35,14 +35,14 @@ ANSWER: Answer = ("made_up", ModelTime(1.5, Breakdown((BreakdownRow("f32 mul", "
 
 
 @pytest.mark.parametrize("seconds", [np.float64(1.5), np.array([1.5, 2.5])], ids=["numpy's", "an array"])
-def test_other_numbers_than_pythons_are_not_written(seconds: object) -> None:
+def test_numpy_numbers_are_rejected_when_writing(seconds: object) -> None:
     kernel, time = ANSWER
     with pytest.raises(msgspec.ValidationError):
         answer_as_json((kernel, replace(time, seconds=seconds)))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan")], ids=["infinite", "no number"])
-def test_what_json_has_no_number_for_is_not_believed(seconds: float) -> None:
+def test_infinity_and_nan_are_rejected_when_reading(seconds: float) -> None:
     kernel, time = ANSWER
     with pytest.raises(msgspec.ValidationError):
         read_answer(answer_as_json((kernel, replace(time, seconds=seconds))))
@@ -62,6 +62,6 @@ def test_what_json_has_no_number_for_is_not_believed(seconds: float) -> None:
         answer_as_json(ANSWER).replace(b'"a",2,', b'"a",'),
     ],
 )
-def test_what_is_no_answer_is_not_read(transcript: bytes) -> None:
+def test_malformed_results_are_rejected_when_reading(transcript: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         read_answer(transcript)

@@ -1,4 +1,4 @@
-"""What models say that they see: the documentation's table, and whether a model's answer depends on it."""
+"""Aspects that models declare: the table of the documentation, and whether results depend on them."""
 
 import re
 from dataclasses import replace
@@ -28,7 +28,7 @@ def plain(
     return workload, TwoPipelines(Lambdas(1, computing), Lambdas(4, memory), issue_limit=limit)
 
 
-# What changes where a model may see it; barriers are in the latency of a graph, of which plain numbers know nothing.
+# Changes of one aspect each. Barriers are part of the latency of a graph, which plain numbers do not include.
 CHANGES: dict[Aspect, tuple[tuple[Workload, TwoPipelines], tuple[Workload, TwoPipelines]]] = {
     "ILP": (plain(), plain(independent=20, ilp=2)),
     "latency of computation": (plain(), plain(computing=30)),
@@ -41,7 +41,7 @@ V100 = lpp.load_device("nvidia-v100")
 NOT_IN_PLAIN_NUMBERS = {("volkov", "barriers")}
 
 
-def test_a_model_sees_what_it_says_and_nothing_else(subtests: pytest.Subtests):
+def test_models_depend_only_on_the_aspects_they_declare(subtests: pytest.Subtests):
     for aspect in CHANGES:
         for name in RUNS:
             with subtests.test(aspect=aspect, name=name):
@@ -51,7 +51,7 @@ def test_a_model_sees_what_it_says_and_nothing_else(subtests: pytest.Subtests):
                 assert bool((before != after).any()) == seen
 
 
-def test_the_table_of_the_documentation_is_that_of_the_models():
+def test_documented_table_of_aspects_matches_the_models():
     rows = [
         "| | " + " | ".join(OF_DEVICE) + " |",
         *(
@@ -63,7 +63,7 @@ def test_the_table_of_the_documentation_is_that_of_the_models():
     assert [row for row in rows if row not in text] == []
 
 
-def test_what_every_model_sees_is_said_and_where_its_equations_are():
+def test_documentation_has_aspects_and_equations_of_every_model():
     text = DOCUMENT.read_text(encoding="utf-8")
     section = text.partition("\n## What they see\n")[2].partition("\n## ")[0]
     assert [name for name in lpp.MODELS if not re.search(rf"\| {name} \||^- `{name}`", section, re.MULTILINE)] == []
@@ -83,7 +83,7 @@ def sums(*steps: str) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_linear_and_overlap_of_counts_do_not_see_what_waits_for_what_and_overlap_of_pipelines_does():
+def test_dependences_change_pipeline_times_but_not_counts():
     units = (
         sums("<> s = x + 2", "<> t = s + 3", "<> u = t + 4", "b[i] = u + x"),
         sums("<> s = x + 2", "<> t = x + 3", "<> u = s + t", "b[i] = u + 4"),
@@ -95,22 +95,22 @@ def test_linear_and_overlap_of_counts_do_not_see_what_waits_for_what_and_overlap
     assert chain["latency"] > pair["latency"]
 
 
-# {{{ of kernels, which have more pipelines than two, warps of several kinds, and a device with a scheduler
+# {{{ aspects of kernels: more than two pipelines, several warp classes, a scheduler
 
 
 def seconds(name: str, knl: lp.TranslationUnit, device: Device = V100) -> float:
     return lpp.estimate(knl, device=device, model=name).seconds
 
 
-def work(passes: str) -> lp.TranslationUnit:
-    """Computation on two pipelines, some passes more of it for the elements that *passes* says."""
+def work(condition: str) -> lp.TranslationUnit:
+    """Computation on two pipelines, with more iterations for the elements that satisfy *condition*."""
     knl = lp.make_kernel(
         ["{[i]: 0 <= i < 65536}", "{[k]: 0 <= k < 64}", "{[h]: 0 <= h < 64}"],
         f"""
         <> x = a[i]
         <> y = sum(k, sqrt(x + k) + x*k)
         b[i] = y {{id=all}}
-        if {passes}
+        if {condition}
             b[i] = y + sum(h, x/(h + 1)) {{id=some, dep=all}}
         end
         """,
@@ -121,28 +121,28 @@ def work(passes: str) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_a_model_sees_more_than_two_subsystems_if_it_says_so(subtests: pytest.Subtests):
+def test_models_that_declare_it_distinguish_more_than_two_pipelines(subtests: pytest.Subtests):
     for name in OF_DEVICE:
         with subtests.test(name=name):
-            # As slow as before in sum, though on one pipeline: a model with two subsystems sees no difference.
+            # The sum is the same, but on one pipeline: a model with two pipelines predicts the same time.
             shared = (("sfu", SharedPipeline("alu", "made up, for this test")),)
             knl = work("i < 0")
             is_seen = seconds(name, knl, replace(V100, pipelines=shared)) != pytest.approx(seconds(name, knl), rel=1e-9)
             assert is_seen == ("more than two subsystems" in OF_DEVICE[name].sees)
 
 
-def test_a_model_sees_warps_of_other_kinds_if_it_says_so(subtests: pytest.Subtests):
+def test_models_that_declare_it_depend_on_divergent_warps(subtests: pytest.Subtests):
     for name in OF_DEVICE:
         with subtests.test(name=name):
-            # Every third group, so that each partition of a core has warps of both kinds.
+            # Every third group, so that each partition of a core has warps of both classes.
             none, some, every = (seconds(name, work(f"i % 192 < {share}")) for share in (0, 64, 192))
             assert (none < some < every) == ("divergent warps" in OF_DEVICE[name].sees)
 
 
-def test_a_model_sees_the_scheduler_if_it_says_so(subtests: pytest.Subtests):
+def test_models_that_declare_it_depend_on_the_scheduler(subtests: pytest.Subtests):
     for name in OF_DEVICE:
         with subtests.test(name=name):
-            # GPUMech has a model for each policy, and does not ask which one the device has.
+            # GPUMech has a model for each policy and ignores that of the device.
             knl, other = work("i < 0"), Scheduling("round-robin", "made up, for this test")
             if name.startswith("gpumech"):
                 found = {seconds(each, knl) for each in ("gpumech-rr", "gpumech-gto")}

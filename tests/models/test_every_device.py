@@ -1,4 +1,4 @@
-"""Every model of a device answers for every device of the catalog, on what every framework generates."""
+"""Every device model has a time for every device of the catalog, on typical kernels."""
 
 from collections.abc import Callable
 from functools import cache
@@ -17,13 +17,13 @@ SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
 N = 64
 
 
-def made(domain: str, code: str, size: str, *arrays: lp.GlobalArg) -> lp.TranslationUnit:
+def unit_of(domain: str, code: str, size: str, *arrays: lp.GlobalArg) -> lp.TranslationUnit:
     assumptions = f"n >= {size} and n mod {size} = 0"
     return lp.make_kernel(domain, code, [*arrays, ...], assumptions=assumptions, lang_version=(2018, 2))
 
 
 def grouped(unit: lp.TranslationUnit, **sizes: int) -> lp.TranslationUnit:
-    """Return *unit* with groups of so many work-items by iname, the last one fastest."""
+    """Return *unit* in groups; *sizes* are their work-items along each iname, of which the last one varies fastest."""
     for axis, (iname, size) in enumerate(reversed(sizes.items())):
         unit = lp.split_iname(unit, iname, size, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
     return unit
@@ -32,12 +32,12 @@ def grouped(unit: lp.TranslationUnit, **sizes: int) -> lp.TranslationUnit:
 def stencil() -> lp.TranslationUnit:
     u = lp.GlobalArg("u", np.float32, shape="n+2, n+2")
     code = "v[i, j] = u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]"
-    unit = grouped(made("{[i, j]: 0 <= i, j < n}", code, "16", u), i=16, j=16)
+    unit = grouped(unit_of("{[i, j]: 0 <= i, j < n}", code, "16", u), i=16, j=16)
     return lp.add_prefetch(unit, "u", ["i_inner", "j_inner"], fetch_bounding_box=True, default_tag="l.auto")
 
 
 def multiplication(dtype: type[np.floating]) -> lp.TranslationUnit:
-    unit = made(
+    unit = unit_of(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
         "16",
@@ -51,16 +51,16 @@ def multiplication(dtype: type[np.floating]) -> lp.TranslationUnit:
 def bodies() -> lp.TranslationUnit:
     code = "f[i] = sum(j, rsqrt((x[j] - x[i])*(x[j] - x[i]) + eps))"
     arrays = lp.GlobalArg("x", np.float32, shape="n"), lp.ValueArg("eps", np.float32)
-    return grouped(made("{[i, j]: 0 <= i, j < n}", code, "64", *arrays), i=64)
+    return grouped(unit_of("{[i, j]: 0 <= i, j < n}", code, "64", *arrays), i=64)
 
 
 def copy() -> lp.TranslationUnit:
-    return grouped(made("{[i]: 0 <= i < n}", "b[i] = a[i]", "64", lp.GlobalArg("a", np.float32, shape="n")), i=64)
+    return grouped(unit_of("{[i]: 0 <= i < n}", "b[i] = a[i]", "64", lp.GlobalArg("a", np.float32, shape="n")), i=64)
 
 
 def integers() -> lp.TranslationUnit:
     code = "b[i] = (a[i]*a[i] + (a[i] >> 3)) ^ (a[i]*7 + 3)"
-    return grouped(made("{[i]: 0 <= i < n}", code, "64", lp.GlobalArg("a", np.int32, shape="n")), i=64)
+    return grouped(unit_of("{[i]: 0 <= i < n}", code, "64", lp.GlobalArg("a", np.int32, shape="n")), i=64)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def integers() -> lp.TranslationUnit:
           for name, dtype in (("f32", np.float32), ("f64", np.float64))),
     ],
 )  # fmt: skip
-def test_every_model_answers_for_every_device(make: Callable[[], lp.TranslationUnit]) -> None:
+def test_every_model_has_a_time_for_every_device(make: Callable[[], lp.TranslationUnit]) -> None:
     unit = make()
     graphs = cache(lambda lanes: lpp.kernel_profile(unit, warp_size=lanes, n=N))
     for slug in SLUGS:
@@ -86,7 +86,7 @@ def test_every_model_answers_for_every_device(make: Callable[[], lp.TranslationU
                 assert bool(assumed) is (model.name not in Answering.of(device).published), (slug, model.name)
 
 
-def test_the_kernels_are_those_that_they_are_said_to_be() -> None:
+def test_kernels_have_the_expected_counts() -> None:
     counted = lpp.count(multiplication(np.float64)).properties().evaluate(n=N)
     assert counted["f64 mul"] == N**3
     assert lpp.count(stencil()).properties().evaluate(n=N)["barriers"] == N**2

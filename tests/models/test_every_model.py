@@ -1,4 +1,4 @@
-"""Laws that hold for every model of the MODELS table; a later model joins by being in the table."""
+"""Laws that hold for every model in the MODELS table."""
 
 import json
 import math
@@ -31,7 +31,7 @@ PROPERTIES = ("f32 add", "f32 mul", "global load 32-bit stride 1", "local load 3
 SOURCES = ("insn", "a_fetch", "barrier before insn", "launch of kernel")
 
 DEVICE = "nvidia-v100"
-"""that models are asked about which need to know one"""
+"""for the models that need one"""
 
 positive = st.floats(min_value=1e-15, max_value=1e-3)
 signed = positive | positive.map(lambda weight: -weight) | st.just(0.0)
@@ -49,8 +49,8 @@ FITTED = {name: model for name, model in MODELS.items() if isinstance(model, Fit
 every_fitted_model = pytest.mark.parametrize("model", FITTED.values(), ids=FITTED)
 
 
-def asked(model: FittedModel, weights: Weights, shares: Shares) -> ModelTime:
-    """Return the model's answer; weights of what overlaps are not negative."""
+def time_of(model: FittedModel, weights: Weights, shares: Shares) -> ModelTime:
+    """Return the time by *model*; for the overlap model, weights are made nonnegative."""
     if model.name == "overlap":
         return model.time(Weighted({name: abs(weight) for name, weight in weights.items()}, "overlap", 2.5), shares)
     return model.time(Weighted(weights), shares)
@@ -64,10 +64,10 @@ def more(shares: Shares, name: str, source: str, extra: int) -> Shares:
 # {{{ the table
 
 NEEDS = {"linear": "fit", "overlap": "fit", "learned": "fit", "sampled": "samples"}
-"""beside the kernel; all others need a device"""
+"""besides the kernel; all others need a device"""
 
 
-def test_a_model_is_found_by_its_name_and_says_what_it_needs(subtests: pytest.Subtests):
+def test_models_are_found_by_name_and_declare_their_needs(subtests: pytest.Subtests):
     for name in MODELS:
         with subtests.test(name=name):
             model = find_model(name)
@@ -76,7 +76,7 @@ def test_a_model_is_found_by_its_name_and_says_what_it_needs(subtests: pytest.Su
             assert model.needs == {NEEDS.get(name, "device")}
 
 
-def test_an_unknown_model_is_refused_naming_those_there_are():
+def test_unknown_model_error_lists_the_known_models():
     with pytest.raises(UnknownModelError, match=r"unknown model 'linera'; choose one of: linear"):
         find_model("linera")
 
@@ -90,9 +90,9 @@ def test_an_unknown_model_is_refused_naming_those_there_are():
 @every_fitted_model
 @given(weights=all_weights(positive | st.just(0.0)), shares=work)
 def test_no_time_is_negative(model: FittedModel, weights: Weights, shares: Shares):
-    answer = asked(model, weights, shares)
-    assert answer.seconds >= 0
-    assert all(row.seconds >= 0 for row in answer.breakdown.rows)
+    predicted = time_of(model, weights, shares)
+    assert predicted.seconds >= 0
+    assert all(row.seconds >= 0 for row in predicted.breakdown.rows)
 
 
 @every_fitted_model
@@ -102,41 +102,43 @@ def test_more_work_never_takes_less_time(
 ):
     name = data.draw(st.sampled_from(sorted(shares)))
     source = data.draw(st.sampled_from(sorted(shares[name])))
-    less, longer = (asked(model, weights, each).seconds for each in (shares, more(shares, name, source, extra)))
-    assert less <= longer * (1 + 1e-14)  # roots and powers are rounded, where the extra is lost beside the rest
+    less, longer = (time_of(model, weights, each).seconds for each in (shares, more(shares, name, source, extra)))
+    assert less <= longer * (1 + 1e-14)  # for rounding of roots and powers, where the extra work is negligible
 
 
 @every_fitted_model
 @given(weights=all_weights(signed), shares=work, octaves=st.integers(min_value=-10, max_value=10))
-def test_a_clock_that_ticks_faster_by_a_power_of_two_scales_every_time_exactly(
+def test_weights_times_a_power_of_two_scale_every_time_exactly(
     model: FittedModel, weights: Weights, shares: Shares, octaves: int
 ):
     factor = 2.0**octaves
-    slow = asked(model, weights, shares)
-    fast = asked(model, {name: weight * factor for name, weight in weights.items()}, shares)
+    slow = time_of(model, weights, shares)
+    fast = time_of(model, {name: weight * factor for name, weight in weights.items()}, shares)
     assert fast.seconds == slow.seconds * factor
     assert [row.seconds for row in fast.breakdown.rows] == [row.seconds * factor for row in slow.breakdown.rows]
 
 
 @every_fitted_model
 @given(weights=all_weights(positive), shares=work, factor=st.floats(min_value=0.1, max_value=10))
-def test_the_time_scales_with_the_clock(model: FittedModel, weights: Weights, shares: Shares, factor: float):
-    slow = asked(model, weights, shares).seconds
-    fast = asked(model, {name: weight * factor for name, weight in weights.items()}, shares).seconds
-    # Each product, the sum and its quantum round once in either: a few units in the last place, 2⁻⁵².
+def test_time_scales_with_the_weights(model: FittedModel, weights: Weights, shares: Shares, factor: float):
+    slow = time_of(model, weights, shares).seconds
+    fast = time_of(model, {name: weight * factor for name, weight in weights.items()}, shares).seconds
+    # Each product, the sum and its quantum are rounded once in either: a few units in the last place, 2⁻⁵².
     assert fast == pytest.approx(slow * factor, rel=2**-48, abs=0)
 
 
 @every_fitted_model
 @given(weights=all_weights(signed), shares=work)
-def test_a_batch_takes_the_times_of_its_sizes(model: FittedModel, weights: Weights, shares: Shares):
+def test_batch_has_the_times_of_its_sizes(model: FittedModel, weights: Weights, shares: Shares):
     sizes = [1, 2, 3]
     totals = {name: sum(parts.values()) for name, parts in shares.items()}
     batch = {name: {"": np.array(sizes) * total} for name, total in totals.items()}
-    alone = [asked(model, weights, {name: {"": size * n} for name, n in totals.items()}).seconds for size in sizes]
+    alone = [time_of(model, weights, {name: {"": size * n} for name, n in totals.items()}).seconds for size in sizes]
     magnitude = sum(abs(weights[name]) * 3 * total for name, total in totals.items())
-    # A batch is added in order and not rounded to a quantum: at most one rounding, 2⁻⁵² of the magnitude, a property.
-    assert asked(model, weights, batch).seconds == pytest.approx(alone, rel=0, abs=len(PROPERTIES) * 2**-51 * magnitude)
+    # A batch is added in order and not rounded to a quantum: at most one rounding, 2⁻⁵² of the magnitude, per property.
+    assert time_of(model, weights, batch).seconds == pytest.approx(
+        alone, rel=0, abs=len(PROPERTIES) * 2**-51 * magnitude
+    )
 
 
 # }}}
@@ -148,17 +150,17 @@ def test_a_batch_takes_the_times_of_its_sizes(model: FittedModel, weights: Weigh
 @every_fitted_model
 @given(weights=all_weights(signed), shares=work)
 def test_rows_add_up_to_the_time_to_the_last_bit(model: FittedModel, weights: Weights, shares: Shares):
-    answer = asked(model, weights, shares)
-    parts = answer.breakdown
-    assert math.fsum(row.seconds for row in parts.rows) == answer.seconds
-    assert math.fsum(parts.by_property().values()) == answer.seconds
-    assert math.fsum(parts.by_source().values()) == answer.seconds
+    predicted = time_of(model, weights, shares)
+    parts = predicted.breakdown
+    assert math.fsum(row.seconds for row in parts.rows) == predicted.seconds
+    assert math.fsum(parts.by_property().values()) == predicted.seconds
+    assert math.fsum(parts.by_source().values()) == predicted.seconds
 
 
 @every_fitted_model
 @given(weights=all_weights(signed), shares=work)
 def test_every_count_is_in_one_row(model: FittedModel, weights: Weights, shares: Shares):
-    rows = asked(model, weights, shares).breakdown.rows
+    rows = time_of(model, weights, shares).breakdown.rows
     expected = {(name, source): count for name, parts in shares.items() for source, count in parts.items()}
     assert expected == {(row.property, row.source): row.count for row in rows}
     assert len(expected) == len(rows)
@@ -166,11 +168,11 @@ def test_every_count_is_in_one_row(model: FittedModel, weights: Weights, shares:
 
 @every_fitted_model
 @given(weights=all_weights(signed), shares=work)
-def test_the_parts_of_a_batch_add_up_in_their_order(model: FittedModel, weights: Weights, shares: Shares):
+def test_parts_of_a_batch_add_up_in_order(model: FittedModel, weights: Weights, shares: Shares):
     batch = {name: {"": np.array([sum(parts.values()), 7])} for name, parts in shares.items()}
-    answer = asked(model, weights, batch)
-    assert in_order(answer.breakdown.by_property().values()) == list(answer.seconds)
-    assert in_order(answer.breakdown.by_source().values()) == list(answer.seconds)
+    predicted = time_of(model, weights, batch)
+    assert in_order(predicted.breakdown.by_property().values()) == list(predicted.seconds)
+    assert in_order(predicted.breakdown.by_source().values()) == list(predicted.seconds)
 
 
 def in_order(parts: Iterable[Any]) -> list[float]:
@@ -179,21 +181,21 @@ def in_order(parts: Iterable[Any]) -> list[float]:
 
 
 @every_fitted_model
-def test_a_property_without_a_weight_is_free_and_named(model: FittedModel):
+def test_property_without_a_weight_is_free_and_listed(model: FittedModel):
     weights = {"f32 add": 1e-9}
     with_it = {"f32 add": {"insn": 10}, "f32 mul": {"insn": 5}, "barriers": {"insn": 0}}
-    answer = asked(model, weights, with_it)
-    assert answer.unfitted == ("f32 mul",)
-    assert answer.seconds == asked(model, weights, {"f32 add": {"insn": 10}}).seconds
+    predicted = time_of(model, weights, with_it)
+    assert predicted.unfitted == ("f32 mul",)
+    assert predicted.seconds == time_of(model, weights, {"f32 add": {"insn": 10}}).seconds
 
 
 # }}}
 
 
-# {{{ models that know the device
+# {{{ device models
 
 
-def test_a_model_that_knows_the_device_takes_no_fit(subtests: pytest.Subtests):
+def test_device_models_reject_fit_and_counting(subtests: pytest.Subtests):
     for name in OF_DEVICE:
         with subtests.test(name=name):
             with pytest.raises(ParameterError, match="is not fitted; drop fit="):
@@ -208,7 +210,7 @@ def test_a_model_that_knows_the_device_takes_no_fit(subtests: pytest.Subtests):
 # {{{ the estimate
 
 EXCEPTIONS = {("gpuperf", "more work takes no less time")}
-"""of a single group of two warps, MWP_cp = max(1, CWP - 1) has one wait for the other (Sim, equation 18)"""
+"""with one group of two warps, MWP_cp = max(1, CWP - 1) makes one warp wait for the other (Sim, equation 18)"""
 
 
 def test_every_model_obeys_the_laws_of_predictors(subtests: pytest.Subtests):
@@ -238,7 +240,7 @@ def made_up_fit(model: str) -> Fit:
 
 
 def needed(model: str) -> dict[str, Any]:
-    """Return what *model* must be given besides the kernel."""
+    """Return the arguments that *model* needs besides the kernel."""
     if isinstance(MODELS[model], RegressionModel):
         pytest.importorskip("sklearn", reason="learned models are in the extra learn")
         return {"fit": made_up_learned()}
@@ -248,7 +250,7 @@ def needed(model: str) -> dict[str, Any]:
 
 
 def made_up_learned() -> lpp.ResidualModel:
-    """Return what has learned that its base, the roofline, is off by a factor, the more the more groups there are."""
+    """Return a residual model that corrects the roofline by a factor that grows with the number of groups."""
     rows = tuple(TrainingRecord(str(groups), "", 1e-3, 0.1 * groups, (float(groups),)) for groups in range(5))
     return lpp.ResidualModel(
         Record(
@@ -286,12 +288,12 @@ def test_numpy_integers_survive_json(estimate: lpp.Estimate):
     assert json.loads(json.dumps(again.to_dict()))["sizes"] == {"n": 1000}
 
 
-def test_the_bound_is_the_property_that_costs_most(estimate: lpp.Estimate):
+def test_bound_is_the_property_of_the_largest_cost(estimate: lpp.Estimate):
     costs = estimate.breakdown.by_property()
     assert costs[estimate.bound] == max(costs.values())
 
 
-def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Estimate):
+def test_printed_estimate_has_kernel_device_model_time_and_bound(estimate: lpp.Estimate):
     text = " ".join(str(replace(estimate, notes=("first", "second"), interval=None)).split())
     assert text.startswith(
         f"doubled(n=1000) on {estimate.device}, model {estimate.model}: {estimate.time_in_words}{estimate.without}, "
@@ -303,14 +305,14 @@ def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Esti
     assert " note: first note: second" in text
 
 
-def test_printed_a_wide_interval_says_how_far_it_reaches(estimate: lpp.Estimate):
+def test_printed_wide_interval_is_also_shown_as_a_factor(estimate: lpp.Estimate):
     seconds = float(estimate)
     wide, narrow = (str(replace(estimate, interval=(seconds / by, seconds * by))) for by in (3, 1.5))
     assert "within a factor of 3" in " ".join(wide.split())
     assert "within a factor" not in narrow
 
 
-def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
+def test_printed_batch_has_its_range_of_times(batch: lpp.Estimate):
     least, most = duration(float(batch.seconds.min())), duration(float(batch.seconds.max()))
     expected = least if least == most else f"from {least} to {most}"
     assert batch.time_in_words.replace("at least ", "") == expected

@@ -1,4 +1,4 @@
-"""GPUPerf on the U list of the fast multipole method, on Sim's Tesla C2050: his figure 12, step by step."""
+"""GPUPerf on the U list of the fast multipole method, on Sim's Tesla C2050: each step of his figure 12."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from test_kernels.optimization_steps.fast_multipole import fast_multipole
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")
 STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), ("vecpack", "rsqrt", "shmem", "ujam"))
-"""what figure 12 applies one after the other; prefetching, which it finds of no use, is left out"""
+"""optimizations that figure 12 applies one after the other, without prefetching, which it finds useless"""
 
 
 @cache
@@ -25,7 +25,7 @@ def test_each_step_is_faster_than_the_one_before() -> None:
     assert times[0] > 2 * times[-1]
 
 
-def test_computation_is_the_bound_from_the_baseline_on() -> None:
+def test_every_step_is_bound_by_computation() -> None:
     for step in STEPS:
         found = analysis(step)
         assert found.t_comp >= 0.99 * found.t_mem
@@ -33,7 +33,7 @@ def test_computation_is_the_bound_from_the_baseline_on() -> None:
         assert found.b_serial == 0
 
 
-def test_what_may_be_gained_of_computation_shrinks_with_each_step() -> None:
+def test_floating_point_benefit_shrinks_with_each_step() -> None:
     benefits = [analysis(step).b_fp for step in STEPS]
     assert benefits == sorted(set(benefits), reverse=True)
     assert benefits[0] > 0.4 * analysis(STEPS[0]).t_exec

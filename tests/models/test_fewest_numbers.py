@@ -1,4 +1,4 @@
-"""The example that is to be copied for a device of one's own states the fewest numbers that models answer with."""
+"""The documentation's example of a device file has the fewest parameters with which every model works."""
 
 import runpy
 from dataclasses import replace
@@ -23,7 +23,7 @@ def multiplication() -> lp.TranslationUnit:
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Device:
-    """The device that the page's example describes."""
+    """The device of the page's example."""
     monkeypatch.chdir(tmp_path)
     write_files(PAGE, tmp_path)
     runpy.run_path("describe.py")
@@ -31,7 +31,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 def without(device: Device, number: str) -> Device:
-    """Return *device* as if its description did not state *number*."""
+    """Return *device* without the parameter *number*."""
 
     def cut(part: AnyPart) -> AnyPart:
         place, _, name = number.rpartition(".")
@@ -40,7 +40,7 @@ def without(device: Device, number: str) -> Device:
     return replace(cut(device), throughput=cut(device.throughput), memory=tuple(map(cut, device.memory)))
 
 
-def test_the_example_has_four_numbers_with_which_every_model_answers(
+def test_example_has_the_four_parameters_that_every_model_needs(
     example: Device, multiplication: lp.TranslationUnit
 ) -> None:
     numbers = [stated.number for part in example.parts for stated in part.statements]

@@ -1,4 +1,4 @@
-"""GPUPerf on plain numbers: a case worked by hand, its identities, what is refused."""
+"""GPUPerf on plain numbers: an example by hand, identities, invalid input."""
 
 from dataclasses import replace
 
@@ -30,9 +30,9 @@ KERNEL = Inputs(
 )
 
 
-def test_every_quantity_of_a_case_worked_by_hand():
+def test_every_quantity_of_an_example_by_hand():
     found = analyse(KERNEL, C2050)
-    # Computation: 96 warps on a core, 18·32/32 = 18 instructions side by side at most, of 1.5·24 = 36.
+    # Computation: 96 warps on a core, at most 18·32/32 = 18 instructions in parallel, of 1.5·24 = 36.
     assert (found.itilp_max, found.itilp) == (18, 18)
     assert found.w_parallel == 100 * 96
     assert found.avg_dram_lat == 460  # 440 + 20
@@ -53,7 +53,7 @@ def test_every_quantity_of_a_case_worked_by_hand():
     assert found.mwp_cp == pytest.approx(12.4, rel=1e-12)
     assert found.itmlp == pytest.approx(24.8, rel=1e-12)
     assert found.t_mem == pytest.approx(10 * 96 / 24.8 * 248, rel=1e-12)
-    # Overlap: CWP ≤ MWP, one of 24 warps does not.
+    # Overlap: CWP ≤ MWP, so one of 24 warps does not overlap.
     assert found.zeta == 1
     assert found.f_overlap == pytest.approx(23 / 24, rel=1e-12)
     assert found.t_overlap == pytest.approx(9600, rel=1e-12)  # all of Tmem
@@ -67,26 +67,26 @@ def test_every_quantity_of_a_case_worked_by_hand():
     assert (found.t_mem_visible, found.b_memlp) == (0, 0)
 
 
-def test_the_parameters_are_those_of_the_papers_device_unless_stated():
+def test_default_parameters_are_those_of_the_papers_device():
     # Sim, Table 3.
     assert (C2050.freq, C2050.mem_peak_bandwidth) == (1.15e9, 144e9)
     assert (C2050.simd_width, C2050.sfu_width, C2050.fp_lat) == (32, 4, 18)
     assert (C2050.dram_lat, C2050.delta, C2050.hit_lat, C2050.gamma) == (440, 20, 18, 64)
 
 
-def test_few_warps_with_little_parallelism_leave_something_to_gain():
-    # Two warps: ITILP 2 of 18. Removing it would leave a ninth.
+def test_two_warps_have_a_benefit_of_parallelism():
+    # Two warps: ITILP is 2 of 18, so the maximum would leave a ninth of the time.
     found = analyse(replace(KERNEL, n=2, ilp=1, sync_insts=0, sfu_insts=0, o_cfdiv=0, o_bank=0), C2050)
     assert found.w_parallel == 9 * 9600
     assert found.b_itilp == 8 * 9600
 
 
-def test_floating_point_instructions_slower_than_the_average_make_a_negative_benefit():
+def test_slow_floating_point_instructions_have_a_negative_benefit():
     found = analyse(replace(KERNEL, fp_insts=100, avg_inst_lat=6), C2050)
     assert found.b_fp < 0
 
 
-def test_a_memory_access_time_of_several_caches_is_taken_as_it_is():
+def test_given_memory_access_time_is_used_unchanged():
     assert analyse(replace(KERNEL, amat=77), C2050).amat == 77
 
 
@@ -113,7 +113,7 @@ kernels = st.builds(
 
 
 @given(kernels)
-def test_the_parts_add_up_to_the_whole(kernel):
+def test_parts_add_up_to_the_total(kernel):
     found = analyse(kernel, C2050)
     assert found.t_exec == pytest.approx(found.t_comp + found.t_mem_visible, rel=1e-12)
     parts = found.t_fp + found.b_itilp + found.b_serial + found.b_fp
@@ -124,7 +124,7 @@ def test_the_parts_add_up_to_the_whole(kernel):
 @given(st.builds(replace, kernels, n=st.just(48), mlp=st.just(1.0), mem_insts=st.floats(1, 10)))
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 def test_memory_costs_as_much_as_computation_where_warps_alternate(kernel):
-    # 1 ≤ CWPfull − 1 ≤ MWP, and neither N nor the bandwidth is a cap: as many requests are under way as warps compute
+    # 1 ≤ CWPfull − 1 ≤ MWP, and neither N nor the bandwidth is a limit: as many requests are in flight as warps compute
     # while one waits.
     found = analyse(kernel, C2050)
     assume(1 <= found.cwp_full - 1 <= found.mwp)
@@ -134,8 +134,8 @@ def test_memory_costs_as_much_as_computation_where_warps_alternate(kernel):
 
 
 @given(st.integers(18, 48), st.floats(1, 100), st.integers(14, 10**4))
-def test_every_benefit_is_nothing_where_nothing_is_lost(warps, insts, total_warps):
-    # All instructions are floating-point ones, enough warps hide their latency, and memory is not asked.
+def test_every_benefit_is_zero_for_an_ideal_kernel(warps, insts, total_warps):
+    # All instructions are floating-point ones, enough warps hide their latency, and none accesses memory.
     kernel = Inputs(
         insts=insts, mem_insts=0, sync_insts=0, sfu_insts=0, fp_insts=insts, total_warps=total_warps, active_sms=14,
         n=warps,
@@ -147,9 +147,9 @@ def test_every_benefit_is_nothing_where_nothing_is_lost(warps, insts, total_warp
 
 
 @given(kernels, st.sampled_from(["insts", "mem_insts", "sfu_insts", "total_warps"]))
-def test_more_work_costs_no_less(kernel, name):
-    # But for instructions, of which more make Fsfu less: what the special functions cost beside them. And where more
-    # requests turn the kernel to memory bound, ζ lets one more warp overlap: up to 1/N less (24 of 10^5 random cases).
+def test_more_work_takes_no_less_time(kernel, name):
+    # Two exceptions: more instructions reduce Fsfu, the cost of special functions beside them; and if more requests
+    # make the kernel memory bound, ζ lets one more warp overlap: up to 1/N less (24 of 10^5 random cases).
     assume(name != "insts" or kernel.sfu_insts == 0)
     before, after = analyse(kernel, C2050), analyse(replace(kernel, **{name: 2 * getattr(kernel, name)}), C2050)
     assert after.t_exec >= before.t_exec * (1 - (1 / kernel.n if before.zeta != after.zeta else 1e-9))
@@ -184,18 +184,18 @@ def test_an_array_of_occupancies_gives_an_array_of_each_quantity():
         ("amat", 0, "amat must be > 0, got 0"),
     ],
 )
-def test_a_kernel_that_makes_no_sense_is_refused(name, value, words):
+def test_invalid_kernel_inputs_raise(name, value, words):
     with pytest.raises(ModelInputError, match=words):
         replace(KERNEL, **{name: value})
 
 
 @pytest.mark.parametrize("name", ["freq", "mem_peak_bandwidth", "simd_width", "dram_lat", "delta", "transaction_size"])
-def test_a_device_that_makes_no_sense_is_refused(name):
+def test_invalid_device_parameters_raise(name):
     with pytest.raises(ModelInputError, match=f"{name} must be > 0, got 0"):
         Parameters(**{name: 0})
 
 
-def test_more_warps_than_there_is_room_for_are_refused():
+def test_more_warps_than_the_maximum_raise():
     with pytest.raises(ModelInputError, match="n must be >= 1 and <= 48, got 49"):
         analyse(replace(KERNEL, n=49), replace(C2050, most_warps=48))
 

@@ -1,4 +1,4 @@
-"""Laws of the whole family of analytic models; where a model breaks one, its exception is shown by an example."""
+"""Laws of all analytic models, with an example of each exception."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ lambdas = st.tuples(numbers, numbers).map(lambda both: Lambdas(min(both), max(bo
 cores = st.builds(TwoPipelines, compute=lambdas, memory=lambdas)
 workloads = st.builds(Workload, compute=st.integers(1, 300), memory=st.integers(1, 100), ilp=st.floats(1, 4))
 
-# Where a larger latency makes a run shorter: a workload, a core, the factor, the occupancy.
+# Examples in which a larger latency reduces the time: a workload, a core, the factor, the occupancy.
 ANOMALIES: dict[tuple[str, str], tuple[Workload, TwoPipelines, float, int]] = {
     # MWP falls from 1.5 to 1, below CWP = 1.015: computation bound, 1000·10 + 15, becomes memory bound, 15·10 + 1000.
     ("mwp-cwp", "memory.issue"): (Workload(1000, 1), TwoPipelines(Lambdas(1, 1), Lambdas(10, 15)), 1.5, 10),
@@ -35,11 +35,11 @@ ANOMALIES: dict[tuple[str, str], tuple[Workload, TwoPipelines, float, int]] = {
 }
 LAWFUL = [(name, latency) for name in MODELS for latency in LAMBDAS if (name, latency) not in ANOMALIES]
 SHORTER_WITH_MORE_WARPS = {"mwp-cwp", "wfg"}
-"""their cases do not meet (Lemeire, section 2.4.2 on the second)"""
+"""they are discontinuous between their cases (Lemeire, section 2.4.2 on the second)"""
 
 
 def slower(core: TwoPipelines, latency: str, factor: float) -> TwoPipelines:
-    """Return *core* with one latency so many times larger."""
+    """Return *core* with one latency multiplied by *factor*."""
     pipeline, _, name = latency.partition(".")
     before = getattr(core, pipeline)
     return replace(core, **{pipeline: replace(before, **{name: factor * getattr(before, name)})})
@@ -50,7 +50,7 @@ def slower(core: TwoPipelines, latency: str, factor: float) -> TwoPipelines:
 
 @pytest.mark.parametrize("name", MODELS)
 @given(workload=workloads, core=cores)
-def test_a_run_takes_time(name: str, workload: Workload, core: TwoPipelines):
+def test_time_is_positive(name: str, workload: Workload, core: TwoPipelines):
     assert (MODELS[name](workload, core, OCCUPANCIES) > 0).all()
 
 
@@ -65,7 +65,7 @@ def test_throughput_does_not_grow_with_a_latency(
 
 
 @pytest.mark.parametrize(("name", "latency"), ANOMALIES)
-def test_an_exception_is_one(name: str, latency: str):
+def test_exceptions_break_the_law_of_latencies(name: str, latency: str):
     workload, core, factor, occupancy = ANOMALIES[name, latency]
     before = MODELS[name](workload, core, occupancy)
     assert MODELS[name](workload, slower(core, latency, factor), occupancy) < before
@@ -84,7 +84,7 @@ def test_more_warps_take_less_time_in_figure_6():
     assert MODELS["wfg"](Workload(1, 1), core, 2) < MODELS["wfg"](Workload(1, 1), core, 1)
 
 
-def test_more_warps_take_less_time_where_the_cases_of_mwp_cwp_do_not_meet():
+def test_more_warps_take_less_time_where_mwp_cwp_is_discontinuous():
     # MWP = 1, CWP = 1.2: one warp 2·1 + 10, by equation 28; two 2·1·2 + 5·1, by equation 26.
     core = TwoPipelines(Lambdas(1, 1), Lambdas(1, 1))
     assert MODELS["mwp-cwp"](Workload(10, 2), core, np.array([1, 2])).tolist() == [12, 9]
@@ -93,23 +93,23 @@ def test_more_warps_take_less_time_where_the_cases_of_mwp_cwp_do_not_meet():
 @pytest.mark.parametrize("name", ["roofline", "volkov", "transit", "gpumech-gto"])
 @given(workload=workloads, core=cores)
 def test_throughput_saturates(name: str, workload: Workload, core: TwoPipelines):
-    # It never falls with the warps, and in the end no more of them help. GPUMech's intervals have an instruction at
-    # least: the probability to issue one in a stall is next to nothing where a mean has less.
+    # It never decreases with the warps, and finally, more of them do not help. GPUMech's intervals have at least one
+    # instruction: if the mean is less, the probability to issue one in a stall is nearly zero.
     assume(workload.compute >= workload.memory)
-    warps = 2.0 ** np.arange(0, 18)  # with more, roundings of the place where Transit's curves cross are seen
+    warps = 2.0 ** np.arange(0, 18)  # with more, the rounding of the crossing of Transit's curves is visible
     throughput = warps / MODELS[name](workload, core, warps)
     assert (np.diff(throughput) >= -1e-9 * throughput[:-1]).all()
     assert throughput[-1] == pytest.approx(throughput[-2], rel=0.01)
 
 
 @given(workload=workloads, core=cores)
-def test_the_order_of_the_models_that_is_proved(workload: Workload, core: TwoPipelines):
+def test_proved_order_of_the_models(workload: Workload, core: TwoPipelines):
     cycles = {name: MODELS[name](workload, core, OCCUPANCIES) for name in MODELS}
-    room = 1 + 1e-9
-    assert (cycles["roofline"] <= cycles["volkov"] * room).all()
-    assert (cycles["volkov"] <= cycles["transit"] * room).all()
-    assert (cycles["volkov"] <= cycles["mwp-cwp-corrected"] * room).all()
-    assert (cycles["gpumech-rr"] <= cycles["gpumech-rr-corrected"] * room).all()
+    tolerance = 1 + 1e-9
+    assert (cycles["roofline"] <= cycles["volkov"] * tolerance).all()
+    assert (cycles["volkov"] <= cycles["transit"] * tolerance).all()
+    assert (cycles["volkov"] <= cycles["mwp-cwp-corrected"] * tolerance).all()
+    assert (cycles["gpumech-rr"] <= cycles["gpumech-rr-corrected"] * tolerance).all()
 
 
 # }}}
@@ -119,7 +119,7 @@ def test_the_order_of_the_models_that_is_proved(workload: Workload, core: TwoPip
 
 
 def overclocked(device: Device, factor: float) -> Device:
-    """Return *device* with everything that is told in seconds so many times faster."""
+    """Return *device* with all rates per second multiplied by *factor*."""
 
     def faster(part: Any) -> Any:
         per_second = {name for name, number in part.declared().items() if number.unit in ("Hz", "B/s")}

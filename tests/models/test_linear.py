@@ -1,4 +1,4 @@
-"""The linear model against sums made by hand."""
+"""The linear model, compared with sums computed by hand."""
 
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ from tests.fitted import Weighted
 PAPER = load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
 
 
-def test_the_papers_weights_give_what_the_table_gives_by_hand():
+def test_published_weights_match_the_papers_table_by_hand():
     # Table 2, with a million of each but the launch and 4000 work-groups. 1e-12 s: additions 0.681, multiplications
     # 0.568, stride-1 loads 8.27, stores 6.52, their minimum −6.63, local loads −1.76 and barriers 42.6 are 50.249,
     # times a million 50.249 µs; 4000 groups · 3.75 ns = 15 µs; launch 129 µs: 194.249 µs together.
@@ -31,17 +31,17 @@ def test_the_papers_weights_give_what_the_table_gives_by_hand():
     assert linear_time(PAPER, shares).seconds == pytest.approx(194.249e-6, rel=1e-12)  # rounding of nine products
 
 
-def test_a_row_is_the_count_times_the_weight():
-    answer = linear_time(PAPER, {"f32 add": {"update": 10**9, "fetch": 1}, "launches": {"launch of k": 1}})
-    rows = [(row.property, row.source, row.count, row.weight) for row in answer.breakdown.rows]
+def test_breakdown_row_is_count_times_weight():
+    result = linear_time(PAPER, {"f32 add": {"update": 10**9, "fetch": 1}, "launches": {"launch of k": 1}})
+    rows = [(row.property, row.source, row.count, row.weight) for row in result.breakdown.rows]
     assert rows == [
         ("f32 add", "update", 10**9, 6.81e-13),
         ("f32 add", "fetch", 1, 6.81e-13),
         ("launches", "launch of k", 1, 1.29e-4),
     ]
-    # A row is a multiple of the spacing of float64 at 0.8 ms, 1.1e-19: it moves by half of that at most, twice.
+    # A row is a multiple of the spacing of float64 at 0.8 ms, 1.1e-19: rounding moves it by at most half of it, twice.
     expected = [6.81e-4, 6.81e-13, 1.29e-4]
-    assert [row.seconds for row in answer.breakdown.rows] == pytest.approx(expected, rel=0, abs=1e-18)
+    assert [row.seconds for row in result.breakdown.rows] == pytest.approx(expected, rel=0, abs=1e-18)
 
 
 def test_costs_are_grouped_by_property_and_by_source():
@@ -57,7 +57,7 @@ terms = st.lists(st.tuples(weights, st.integers(min_value=0, max_value=10**15)),
 
 
 @given(terms)
-def test_the_time_is_the_exact_sum_of_products_up_to_rounding(terms: list[tuple[float, int]]):
+def test_time_is_the_exact_sum_of_products_up_to_rounding(terms: list[tuple[float, int]]):
     named = {f"p{index}": term for index, term in enumerate(terms)}
     seconds = linear_time(
         Weighted({name: weight for name, (weight, _) in named.items()}),
@@ -69,5 +69,5 @@ def test_the_time_is_the_exact_sum_of_products_up_to_rounding(terms: list[tuple[
     assert abs(Fraction(seconds) - sum(exact)) <= bound
 
 
-def test_counts_beyond_64_bits_are_no_trouble():
+def test_counts_beyond_64_bits_are_supported():
     assert linear_time(Weighted({"f32 add": 1e-30}), {"f32 add": {"": 10**30}}).seconds == pytest.approx(1.0, rel=1e-15)

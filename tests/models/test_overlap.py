@@ -1,4 +1,4 @@
-"""The overlap model: its two limits, its rows, its derivatives."""
+"""The overlap model: its two limits, breakdown rows and derivatives."""
 
 import numpy as np
 import pytest
@@ -16,18 +16,18 @@ ROUNDING = 1e-12
 
 
 def parts(row: list[float], sides: list[str | None]) -> tuple[float, list[float]]:
-    """Return what stands alone, and the sums of sides."""
+    """Return the sum of costs without a side, and the sum of each side."""
     sums = {each: sum(cost for cost, place in zip(row, sides, strict=True) if place == each) for each in SIDES}
     return sums.pop(None), list(sums.values())
 
 
 @given(costs, placed)
-def test_without_sharpness_everything_adds_up(row: list[float], sides: list[str | None]):
+def test_time_with_sharpness_1_is_the_sum(row: list[float], sides: list[str | None]):
     assert overlapped(np.array([row]), sides, 1.0).seconds[0] == pytest.approx(sum(row), rel=ROUNDING)
 
 
 @given(costs, placed, sharpness)
-def test_it_lies_between_the_greatest_side_and_the_sum(row: list[float], sides: list[str | None], p: float):
+def test_time_is_between_the_largest_side_and_the_sum(row: list[float], sides: list[str | None], p: float):
     alone, sums = parts(row, sides)
     found = overlapped(np.array([row]), sides, p).seconds[0]
     assert (alone + max(sums)) * (1 - ROUNDING) <= found <= (alone + sum(sums)) * (1 + ROUNDING)
@@ -35,19 +35,19 @@ def test_it_lies_between_the_greatest_side_and_the_sum(row: list[float], sides: 
 
 
 def test_two_sides_by_hand():
-    # (3² + 4²)^(1/2) = 5, and 2 that stand alone; 4 of memory are 1 + 3.
+    # (3² + 4²)^(1/2) = 5, plus 2 without overlap; the 4 of memory are 1 + 3.
     found = overlapped(np.array([[1.0, 3.0, 3.0, 2.0]]), ["memory", "memory", "on chip", None], 2.0)
     assert found.seconds.tolist() == [7.0]
     assert (found.factors * [1, 3, 3, 2]).tolist() == [[0.8, pytest.approx(2.4), pytest.approx(1.8), 2.0]]
 
 
 @given(costs, placed, sharpness)
-def test_rows_add_up(row: list[float], sides: list[str | None], p: float):
+def test_rows_add_up_to_the_time(row: list[float], sides: list[str | None], p: float):
     found = overlapped(np.array([row]), sides, p)
     assert (found.factors * row).sum() == pytest.approx(found.seconds[0], rel=1e-9)
 
 
-def test_derivatives_are_those_of_differences():
+def test_derivatives_match_finite_differences():
     rng = np.random.default_rng(1)
     rows, sides, p, step = rng.uniform(0.1, 1, (20, 4)), ["memory", "memory", "on chip", None], 2.3, 1e-6
     found = overlapped(rows, sides, p)
@@ -65,13 +65,13 @@ def test_derivatives_are_those_of_differences():
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 3.0])
 @pytest.mark.parametrize("part", [1e-12, 1e-20, 1e-320])
-def test_a_part_that_is_lost_beside_what_stands_alone_is_all_of_its_side(part: float, p: float):
-    # Nothing else overlaps: T is a sum of both, whose second derivatives are 0.
+def test_curvature_of_a_single_negligible_cost_is_zero(part: float, p: float):
+    # Nothing else overlaps: T is the sum of both, whose second derivatives are 0.
     rows, sides = np.array([[1.0, part]]), [None, "memory"]
     assert curvatures(rows, sides, p, overlapped(rows, sides, p)).tolist() == [[0.0, 0.0]]
 
 
-def test_a_part_of_no_cost_has_no_curvature():
+def test_zero_cost_has_no_curvature():
     rows = np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
     sides = ["memory", "on chip", None]
     found = curvatures(rows, sides, 1.5, overlapped(rows, sides, 1.5))
@@ -93,29 +93,29 @@ SHARES = {"global load 32-bit stride 1": {"fetch": 100, "insn": 50}, "f32 add": 
 WEIGHTS = {"global load 32-bit stride 1": 2e-9, "f32 add": 3e-9, "launches": 1e-6}
 
 
-def test_with_sharpness_1_it_is_the_linear_model():
+def test_overlap_with_sharpness_1_is_the_linear_model():
     linear = linear_time(Weighted(WEIGHTS), SHARES)
     same = overlap_time(Weighted(WEIGHTS, "overlap", 1.0), SHARES)
     assert same.seconds == pytest.approx(linear.seconds, rel=ROUNDING)
     assert [row.seconds for row in same.breakdown.rows] == pytest.approx([row.seconds for row in linear.breakdown.rows])
 
 
-def test_the_busier_side_has_most_of_the_time():
+def test_busier_side_takes_most_of_the_time():
     found = overlap_time(Weighted(WEIGHTS, "overlap", 8.0), SHARES).breakdown
     costs = found.by_property()
     assert costs["launches"] == 1e-6
-    # 300 ns of memory and 210 ns of additions: (0.7^8 + 1)^(1/8) = 1.0071, and 0.7^8 of it all are the additions'.
+    # 300 ns of memory and 210 ns of additions: (0.7^8 + 1)^(1/8) = 1.0071, divided in the ratio 1 to 0.7^8.
     assert costs["f32 add"] / costs["global load 32-bit stride 1"] == pytest.approx(0.7**8, rel=1e-9)
     assert found.by_source()["fetch"] == pytest.approx(2 / 3 * costs["global load 32-bit stride 1"], rel=1e-9)
 
 
-def test_a_pipeline_without_a_weight_takes_what_is_described_and_is_named():
+def test_pipeline_without_weight_takes_its_modeled_time():
     fit = Weighted({"DRAM": 2.0}, "overlap", 1.0, "pipelines")
     found = overlap_time(fit, {"DRAM": {"": 1.0}, "sfu": {"": 0.5}})
     assert (found.seconds, found.unfitted) == (2.5, ("sfu",))
 
 
-def test_the_sensitivity_is_that_of_differences():
+def test_sensitivity_matches_finite_differences():
     kernels = [{name: sum(each.values()) for name, each in SHARES.items()}, {"f32 add": 5.0, "launches": 2.0}]
     fit = Weighted(WEIGHTS, "overlap", 2.0)
     found = sensitivity(fit, kernels)

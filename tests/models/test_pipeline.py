@@ -1,4 +1,4 @@
-"""The pipeline model on kernels whose time is known: by a bandwidth, by a throughput, by a latency."""
+"""The pipeline model on kernels of known time: bound by a bandwidth, a throughput or a latency."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ CORES, CLOCK = 80, 1.38e9
 def kernel(
     domain: str | list[str], code: str, *arguments: Any, group: int = 256, dtype: Any = np.float32
 ) -> lp.TranslationUnit:
-    """Return a kernel of *code*, of which ``i`` is split into groups."""
+    """Return a kernel of *code* with ``i`` split into groups."""
     unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
     unit = lp.add_and_infer_dtypes(unit, dict.fromkeys(("a", "b"), dtype)) if not arguments else unit
     return lp.split_iname(unit, "i", group, outer_tag="g.0", inner_tag="l.0")
@@ -34,17 +34,17 @@ def seconds(unit: lp.TranslationUnit, device: Device | str = V100, **sizes: int)
 
 
 def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
-    """Let parts of about so many *issues* be simulated, never all, and forget what was answered so far."""
+    """Limit the simulation to parts of about *issues* instructions, never the whole, and clear the cache."""
     monkeypatch.setattr(pipeline, "MOST", 0)
     monkeypatch.setattr(pipeline, "ISSUES", issues)
     recent.clear_memory()
-    seconds(kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n")), n=1)  # of the latest kernel the stages are kept
+    seconds(kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n")), n=1)  # the stages of the latest kernel are kept
 
 
 # {{{ what bounds a kernel
 
 
-def test_a_copy_of_a_large_array_takes_what_memory_takes() -> None:
+def test_large_copy_is_bound_by_dram_bandwidth() -> None:
     # 2 · 4 bytes for each of 2^26 elements at the sustained 869 GB/s.
     unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n"))
     estimate = lpp.estimate(unit, model="pipeline", device=V100, n=2**26)
@@ -52,46 +52,46 @@ def test_a_copy_of_a_large_array_takes_what_memory_takes() -> None:
     assert estimate.bound == "DRAM"
 
 
-def test_a_copy_that_fits_into_the_second_cache_does_not_come_from_memory() -> None:
+def test_data_that_fit_into_l2_do_not_come_from_dram() -> None:
     unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i] + a[i+1]", *_arrays("n + 1"))
     small, large = seconds(unit, n=2**18), seconds(unit, n=2**26)
     assert small < large / 2**8 * 1.5
 
 
-def test_polynomials_take_what_arithmetic_takes() -> None:
-    # 2048 multiply-adds by each work-item: 64 a cycle and core.
+def test_long_sums_are_bound_by_arithmetic() -> None:
+    # 2048 multiply-adds per work-item: 64 per cycle and core.
     code = "b[i] = reduce(sum, k, a[i]*1.5f) {id=sum}"
     unit = kernel("{[i,k]: 0<=i<n and 0<=k<2048}", code, *_arrays("n"))
     estimate = lpp.estimate(unit, model="pipeline", device=V100, n=2**18)
     additions = 2**18 * 2048 / (64 * CORES * CLOCK)
-    assert additions <= float(estimate) <= 1.6 * additions  # loop control has its share
+    assert additions <= float(estimate) <= 1.6 * additions  # the rest is loop control
     assert estimate.bound.startswith("alu")
 
 
-def test_loops_within_loops_are_shortened_until_few_instructions_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 7^5 passes of a reduction of 8 by one work-item; 20,000 instructions have room for few of the outer levels.
+def test_nested_loops_are_shortened_to_limit_simulated_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 7^5 reductions of 8 terms by one work-item; 20,000 instructions cover only a few iterations of the outer loops.
     domain = "{[i,c,d,e,f,g,k]: 0 <= i < 32 and 0 <= c,d,e,f,g < 7 and 0 <= k < 8}"
     unit = kernel(domain, "b[i,c,d,e,f,g] = sum(k, a[k,c,d]*a[e,f,k])", group=32)
-    made: list[int] = []
-    monkeypatch.setattr(pipeline, "simulated", counting_issues(pipeline.simulated, made))
+    issued: list[int] = []
+    monkeypatch.setattr(pipeline, "simulated", counting_issues(pipeline.simulated, issued))
     whole = seconds(unit)
-    everything = sum(made)
+    all_issued = sum(issued)
     simulate_less(monkeypatch, 20_000)
-    made.clear()
+    issued.clear()
     assert seconds(unit) == pytest.approx(whole, rel=0.015)
-    assert sum(made) < 0.25 * everything
+    assert sum(issued) < 0.25 * all_issued
 
 
-def counting_issues(simulate: Any, made: list[int]) -> Any:
+def counting_issues(simulate: Any, issued: list[int]) -> Any:
     def counted(*arguments: Any, **options: Any) -> Any:
-        made.append((found := simulate(*arguments, **options)).instructions)
+        issued.append((found := simulate(*arguments, **options)).instructions)
         return found
 
     return counted
 
 
-def test_one_warp_waits_for_each_load() -> None:
-    # A chain of 100 loads, each of a line of its own: 100 latencies of memory.
+def test_dependent_loads_of_one_warp_take_their_latencies() -> None:
+    # A chain of 100 loads, each from a different line: 100 latencies of memory.
     code = "<> t = 0 {id=start}\n for k\n t = m[32*t + k] {id=chase,dep=start}\n end\n b[i] = t {dep=chase}"
     index = lp.GlobalArg("m", np.int32, shape=(2**24,))
     unit = kernel("{[i,k]: 0<=i<32 and 0<=k<100}", code, index, lp.GlobalArg("b", np.int32, shape=(32,)), group=32)
@@ -102,11 +102,11 @@ def test_one_warp_waits_for_each_load() -> None:
 # }}}
 
 
-# {{{ launches, grids, kinds of warps
+# {{{ launches, grids, warp classes
 
 
-def test_times_grow_in_steps_of_full_devices() -> None:
-    # Groups of 1024: two a core. 160 of them are one wave of all cores, 161 begin a second one.
+def test_time_grows_in_steps_of_full_waves() -> None:
+    # Groups of 1024: two per core. 160 of them are one wave of all cores, 161 start a second one.
     code = "b[i] = reduce(sum, k, a[i]*1.5f)"
     unit = kernel("{[i,k]: 0<=i<n and 0<=k<2000}", code, *_arrays("n"), group=1024)
     within, whole, more = (seconds(unit, n=1024 * groups) for groups in (81, 160, 161))
@@ -114,7 +114,7 @@ def test_times_grow_in_steps_of_full_devices() -> None:
     assert more > 1.4 * whole
 
 
-def test_an_extrapolated_grid_is_near_the_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extrapolated_grid_is_close_to_the_fully_simulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i]*a[i]", *_arrays("n"))
     whole = seconds(unit, n=2**22)
     simulate_less(monkeypatch, 10_000)
@@ -123,7 +123,7 @@ def test_an_extrapolated_grid_is_near_the_whole_one(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("code", "order"), [("k, a[i]*b[k]", ""), ("[j,k], a[i]*b[k + 100*j]", "j,k")])
-def test_a_group_with_many_passes_is_extrapolated_from_fewer(
+def test_group_with_many_iterations_is_extrapolated_from_fewer(
     monkeypatch: pytest.MonkeyPatch, code: str, order: str
 ) -> None:
     domain = "{[i,j,k]: 0<=i<n and 0<=j<300 and 0<=k<m}"
@@ -139,7 +139,7 @@ def test_a_group_with_many_passes_is_extrapolated_from_fewer(
 
 @pytest.mark.parametrize("group", [64, 256])
 @pytest.mark.parametrize("summed", ["a[k]*a[k + 1]", "1.5f*a[i]*a[i]"])
-def test_groups_of_many_kinds_are_extrapolated_from_all_kinds(
+def test_many_warp_classes_are_extrapolated_from_all_of_them(
     monkeypatch: pytest.MonkeyPatch, summed: str, group: int
 ) -> None:
     unit = kernel("{[i,k]: 0<=i<n and 0<=1000*k<=i}", f"b[i] = sum(k, {summed})", *_arrays("n + 2"), group=group)
@@ -153,14 +153,14 @@ def test_groups_of_many_kinds_are_extrapolated_from_all_kinds(
     )
 
 
-def test_a_launch_takes_no_less_than_its_longest_warp() -> None:
+def test_launch_takes_at_least_as_long_as_its_longest_warp() -> None:
     domains = ["{[i]: 0<=i<n}", "[i] -> {[k]: 0<=k<=1000-4*i}"]
     unit = kernel(domains, "b[i] = sum(k, a[k])", *_arrays("n + 1001"))
-    # Only the first of 256 groups has anything to sum: 1001 additions, one after the other, of 4 cycles each.
+    # Only the first of 256 groups has terms to sum: 1001 dependent additions of 4 cycles each.
     assert seconds(unit, n=2**16) >= 1001 * 4 / CLOCK
 
 
-def test_launches_add_up() -> None:
+def test_times_of_launches_add_up() -> None:
     code = "b[i] = 2*a[i] {id=one}\n ... gbarrier {id=all,dep=one}\n c[j] = 3*b[j] {dep=all}"
     arrays = lp.GlobalArg("a,b,c", np.float32, shape="n")
     both = lp.make_kernel("{[i,j]: 0<=i,j<n}", code, [arrays, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
@@ -173,7 +173,7 @@ def test_launches_add_up() -> None:
     assert float(estimate) == pytest.approx(2 * one, rel=0.01)
 
 
-def test_parts_are_shared_by_the_largest_remainders() -> None:
+def test_shared_out_uses_the_largest_remainder_method() -> None:
     assert shared_out(8, [1, 1, 1]) == [3, 3, 2]
     assert shared_out(8, [1000, 1]) == [8, 0]
 
@@ -181,21 +181,21 @@ def test_parts_are_shared_by_the_largest_remainders() -> None:
 # }}}
 
 
-# {{{ what is refused
+# {{{ errors
 
 
-def test_a_group_that_fits_on_no_core_is_refused() -> None:
+def test_group_too_large_for_a_core_raises() -> None:
     with pytest.raises(OccupancyError, match="2,048 work-items, at most 1,024"):
         seconds(doubled(group=2048), n=2**20)
 
 
-def test_a_number_that_nobody_published_and_that_is_never_assumed_is_named() -> None:
+def test_missing_parameter_without_substitute_is_named_in_the_error() -> None:
     bare = replace(V100, throughput=Throughput(slug=V100.slug, place="throughput"))
     with pytest.raises(MissingNumberError, match=r"lacks throughput\.f32"):
         lpp.estimate(doubled(), model="pipeline", device=bare, n=2**20)
 
 
-def test_a_device_that_is_not_described_is_refused() -> None:
+def test_unknown_device_raises() -> None:
     with pytest.raises(UnknownDeviceError, match="nearest: "):
         seconds(doubled(), "nvidia-v1000", n=2**20)
 
@@ -203,12 +203,12 @@ def test_a_device_that_is_not_described_is_refused() -> None:
 # }}}
 
 
-def test_the_same_kernel_takes_the_same_time() -> None:
+def test_same_kernel_has_the_same_time() -> None:
     unit = doubled(group=256)
     assert seconds(unit, n=2**20) == seconds(unit, n=2**20)
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_launch_overhead_is_noted() -> None:
     notes = lpp.estimate(doubled(group=256), model="pipeline", device=V100, n=2**20).notes
     assert any("launch overhead of nvidia-v100 is unknown" in note for note in notes)
 
@@ -217,8 +217,8 @@ def _arrays(length: str) -> tuple[Any, ...]:
     return (lp.GlobalArg("a,b", np.float32, shape=length),)
 
 
-def test_registers_are_those_of_the_device() -> None:
-    # 60 values at once, in groups of 768: a Fermi has 32,768 registers, 40 for each, and a Volta twice as many.
+def test_registers_depend_on_the_device() -> None:
+    # 60 live values, groups of 768. A Fermi core has 32,768 registers, 40 per work-item; a Volta core, twice as many.
     loads = "\n".join(f"<> v{number} = x[i + {number}*n]" for number in range(60))
     total = " + ".join(f"v{number}*v{7 * number % 60}" for number in range(60))
     unit = lp.make_kernel(

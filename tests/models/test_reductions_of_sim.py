@@ -1,6 +1,6 @@
-"""GPUPerf on the reductions of Sim, section 6.3, on his Tesla C2050: what his figures 13 and 14 have of K0 to K6.
+"""GPUPerf on the reductions of Sim, section 6.3, on his Tesla C2050: results of his figures 13 and 14 for K0 to K6.
 
-He states neither n nor the size of a group: these are those that Harris measured, and the defaults of NVIDIA's sample.
+He gives neither n nor the group size. Here, they are those that Harris measured, and the defaults of NVIDIA's sample.
 """
 
 from functools import cache
@@ -31,31 +31,31 @@ def test_each_step_executes_fewer_instructions(group: int, n: int) -> None:
     assert executed == sorted(set(executed), reverse=True)
 
 
-def test_each_step_is_faster_than_the_one_before_with_the_defaults_of_the_sample() -> None:
+def test_each_step_is_faster_than_the_previous_one_at_sample_defaults() -> None:
     times = [analysis(step, 256, 2**24).t_exec for step in STEPS]
     assert times == sorted(set(times), reverse=True)
 
 
-def test_of_few_numbers_the_last_step_gains_nothing() -> None:
+def test_last_step_gains_nothing_on_a_small_input() -> None:
     *times, previous, last = (analysis(step, 128, 2**22).t_exec for step in STEPS)
     assert times == sorted(set(times), reverse=True)
     assert times[-1] > previous
-    # K6 has 64 groups, 5 on some of 14 cores where 4.6 would be even.
+    # K6 has 64 groups: 5 on some of 14 cores, where 4.6 would be even.
     assert previous < last < 1.03 * previous
 
 
 @CASES
-def test_up_to_k5_computation_hides_all_memory_but_what_one_warp_waits_for(group: int, n: int) -> None:
+def test_up_to_k5_computation_hides_memory_of_all_warps_but_one(group: int, n: int) -> None:
     for step in COMPUTING:
         found = analysis(step, group, n)
-        # Equation 17: one of N warps overlaps with nothing.
+        # Equation 17: one of N warps does not overlap.
         assert found.t_mem_visible <= found.t_comp / found.inputs.n + 0.003 * found.t_comp
         assert (found.b_memlp, found.b_itilp) == (0, 0)
         assert found.b_fp > 0.8 * found.t_comp
 
 
 @CASES
-def test_k6_waits_for_memory(group: int, n: int) -> None:
+def test_k6_is_bound_by_memory(group: int, n: int) -> None:
     found = analysis("K6", group, n)
     assert (found.itmlp, found.b_itilp) == (found.mwp_peak_bw, 0)
     assert found.t_mem_visible > 3 * found.t_comp

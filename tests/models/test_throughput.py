@@ -1,4 +1,4 @@
-"""Bounds of throughput as functions of sizes: by hand, against the roofline of machine code, and where they cross."""
+"""Throughput bounds as functions of sizes: by hand, compared with the roofline model, and their crossovers."""
 
 from functools import cache
 from itertools import pairwise
@@ -16,7 +16,7 @@ V100 = lpp.load_device("nvidia-v100")
 
 @cache
 def powers(group: int = 256) -> lp.TranslationUnit:
-    """Return y[i] = Σ over m of x[i]·c for n elements: m decides how much is computed for each."""
+    """Return y[i] = Σ over m of x[i]·c for n elements; m sets the arithmetic for each."""
     unit = lp.make_kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < m}",
         "y[i] = sum(k, x[i]*1.5f)",
@@ -43,9 +43,9 @@ def tiled(tile: int = 16) -> lp.TranslationUnit:
     return lp.split_iname(knl, "k", tile)
 
 
-def test_a_polynomial_by_hand():
-    # In a warp: m additions and m multiplications on 64 lanes, λ = 1/2, two of them at best one instruction; x and y
-    # are 4 bytes each, once, at 869 GB/s.
+def test_bounds_of_a_sum_by_hand():
+    # Per warp: m additions and m multiplications on 64 lanes, λ = 1/2, at best fused in pairs; x and y are 4 bytes
+    # each, moved once, at 869 GB/s.
     bounds = lpp.throughput_bounds(powers(), device=V100)
     found = bounds.seconds(n=2**20, m=1000)
     assert found["alu"] == pytest.approx(2**20 / 32 * 1000 / 2 / (80 * 1.38e9), rel=1e-3)
@@ -63,7 +63,7 @@ def test_a_polynomial_by_hand():
         ("y[i] = x[i] {id=set}\ny[i] = 2*y[i] {dep=set}", 8),
     ],
 )
-def test_arrays_in_place_are_moved_in_and_out(code: str, moved: int):
+def test_in_place_arrays_are_loaded_and_stored(code: str, moved: int):
     unit = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         code,
@@ -78,7 +78,7 @@ def test_arrays_in_place_are_moved_in_and_out(code: str, moved: int):
     assert bounds.at_least(n=n) <= lpp.estimate(unit, model="roofline", device=V100, n=n).seconds * (1 + 1e-3)
 
 
-def test_factors_of_one_are_no_work_as_in_machine_graphs() -> None:
+def test_factors_of_one_are_free() -> None:
     codes = ("b[i] = 1*a[i]*a[i+1]", "b[i] = a[i]*a[i+1]", "b[i] = 1*a[i]", "b[i] = a[i]")
     bounds = [lpp.throughput_bounds(of_lanes(code), device="nvidia-a100") for code in codes]
     product, same, copy, plain = (each.seconds(n=4096) for each in bounds)
@@ -109,8 +109,8 @@ def test_arrays_of_sizes_give_arrays_of_seconds():
 
 
 @pytest.mark.parametrize(("unit", "sizes"), [(powers(), {"n": 2**20, "m": 300}), (tiled(), {"n": 1024})])
-def test_the_roofline_of_machine_code_is_not_below_the_bounds(unit: lp.TranslationUnit, sizes: dict[str, int]):
-    # But for sums rounded to fractions of a cycle.
+def test_roofline_estimate_is_not_below_the_bounds(unit: lp.TranslationUnit, sizes: dict[str, int]):
+    # The tolerance is for sums that are rounded to fractions of a cycle.
     bounds = lpp.throughput_bounds(unit, device=V100).seconds(**sizes)
     roofline = lpp.estimate(unit, model="roofline", device=V100, **sizes).seconds
     assert max(bounds.values()) <= roofline * (1 + 1e-3)
@@ -119,7 +119,7 @@ def test_the_roofline_of_machine_code_is_not_below_the_bounds(unit: lp.Translati
 # {{{ where the bound changes
 
 
-def test_what_it_takes_at_least_is_less_than_the_bounds_where_the_compiler_merges_loads():
+def test_lower_bound_excludes_loads_that_the_compiler_may_merge():
     unit = lp.make_kernel(
         "{[g, j, jj, k]: 0 <= g < n and 0 <= j, jj < 128 and 0 <= k < 64}",
         """
@@ -140,14 +140,14 @@ def test_what_it_takes_at_least_is_less_than_the_bounds_where_the_compiler_merge
     assert bounds.at_least(**sizes) == max(each for name, each in bounds.seconds(**sizes).items() if name != local)
 
 
-def test_at_which_length_does_a_polynomial_become_bound_by_arithmetic():
-    # 8 bytes at 869 GB/s over 80 cores: 8·1.38e9·80/869e9 = 1.0163 cycles an element; m/64 each: m = 65.04.
+def test_crossover_from_dram_to_arithmetic_by_hand():
+    # 8 bytes at 869 GB/s over 80 cores: 8·1.38e9·80/869e9 = 1.0163 cycles per element; sums, m/64: m = 65.04.
     (found,) = lpp.crossover(powers(), "m", device=V100, n=2**16)
     assert (found.size, found.before, found.after) == (66, "DRAM", "alu")
 
 
 @pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-rtx-3090"])
-def test_crossovers_are_where_a_scan_of_all_sizes_has_them(device: str):
+def test_crossovers_match_a_scan_of_all_sizes(device: str):
     bounds = lpp.throughput_bounds(tiled(), device=device)
     sizes = range(16, 4097, 16)
     longest = [bounds.bound(n=n) for n in sizes]
@@ -158,17 +158,17 @@ def test_crossovers_are_where_a_scan_of_all_sizes_has_them(device: str):
     assert [(each.size, each.before, each.after) for each in found] == expected
 
 
-def test_a_long_range_is_searched_by_halves():
-    # 2^30 values are too many to look at each.
+def test_long_range_is_searched_by_bisection():
+    # 2^30 values are too many to try them all.
     (found,) = lpp.crossover(powers(), "m", device=V100, n=256, at_most=2**30)
     assert found.size == 66
 
 
-def test_where_nothing_changes_there_is_no_crossover():
+def test_no_crossover_if_the_bound_never_changes():
     assert lpp.crossover(doubled(), "n", device=V100) == ()
 
 
-def test_sizes_that_make_no_sense_are_refused():
+def test_invalid_sizes_raise():
     with pytest.raises(ParameterError, match="no size k"):
         lpp.crossover(doubled(), "k", device=V100)
     with pytest.raises(ParameterError, match="missing size n"):
@@ -186,7 +186,7 @@ def test_sizes_that_make_no_sense_are_refused():
 # }}}
 
 
-def test_an_array_whose_addresses_are_all_data_is_said_to_be_left_out():
+def test_indirectly_accessed_array_is_listed_as_left_out():
     unit = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = a[idx[i]]",
@@ -198,7 +198,7 @@ def test_an_array_whose_addresses_are_all_data_is_said_to_be_left_out():
     assert any("traffic of a: indirect accesses are not included" in sentence for sentence in bounds.left_out)
 
 
-def test_what_is_in_no_bound_is_said():
+def test_operations_in_no_bound_are_listed_as_left_out():
     unit = lp.make_kernel(
         "{[i]: 0 <= i < n}", "b[i] = exp(a[i])", [lp.GlobalArg("a,b", np.float64, shape="n"), ...],
         lang_version=(2018, 2), target=lp.PyOpenCLTarget(),

@@ -1,7 +1,7 @@
-"""Groups of unlike work: dealt to cores in the order of dispatch, and no more work takes less time.
+"""Groups of unequal work: distributed to cores in dispatch order, and more work takes no less time.
 
-Arrays are aligned, and no two groups touch the same elements: what groups share, one finds in a cache that another one
-has fetched, and may be sooner for it.
+Arrays are aligned, and no two groups access the same elements. Otherwise, a group could find data in a cache that
+another one has fetched, and be faster for it.
 """
 
 import heapq
@@ -36,7 +36,7 @@ LAWFUL = (
 )
 SLACK = 0.005
 MAY_FALL = {"transit": 1, "mwp-cwp-corrected": 4, "wfg-corrected": 4, "pipeline": 3}
-"""model -> of how many of two hundred kernels it may take less time with more work, as docs/errata.md says"""
+"""model -> number of two hundred kernels for which it may take less time with more work (docs/errata.md)"""
 
 
 def timed(kernel: lp.TranslationUnit, **sizes: int) -> TimedProgram:
@@ -48,7 +48,7 @@ def seconds(kernel: lp.TranslationUnit, model: str, **sizes: int) -> float:
 
 
 def grouped(domain: str, loops: str, instruction: str) -> lp.TranslationUnit:
-    """Return a kernel whose groups are numbered by g, and their work-items by i."""
+    """Return a kernel with groups g and work-items i."""
     kernel = lp.make_kernel([domain, loops], instruction, name="groups", lang_version=(2018, 2))
     return lp.tag_inames(lp.add_dtypes(kernel, {"a": np.float32}), {"g": "g.0", "i": "l.0"})
 
@@ -65,22 +65,22 @@ def partly_filled() -> lp.TranslationUnit:
     return lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", 1024, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_a_heavy_group_beside_idle_ones_takes_what_it_takes_alone(subtests: pytest.Subtests) -> None:
+def test_heavy_group_beside_idle_ones_takes_as_long_as_alone(subtests: pytest.Subtests) -> None:
     for model in DEVICE_MODELS:
         with subtests.test(model=model):
-            alone = seconds(HEAVY, model, n=2)  # of two, one of them is idle
+            alone = seconds(HEAVY, model, n=2)  # one of the two groups is idle
             for groups in (79, 80, 81, 1000, 10_000):
                 assert seconds(HEAVY, model, n=groups) == pytest.approx(alone, rel=0.01)
 
 
-def test_an_element_more_does_not_halve_the_time(subtests: pytest.Subtests) -> None:
+def test_one_more_element_does_not_reduce_the_time(subtests: pytest.Subtests) -> None:
     for model in DEVICE_MODELS:
         with subtests.test(model=model):
             kernel = partly_filled()
             assert seconds(kernel, model, n=1025) >= (1 - SLACK) * seconds(kernel, model, n=1024)
 
 
-def test_a_triangle_takes_as_long_as_the_core_that_ends_last_when_groups_are_dealt_one_by_one() -> None:
+def test_triangle_takes_as_long_as_the_last_core_in_dispatch_order() -> None:
     each = [seconds(SQUARE, "roofline", n=1, m=100 * (group + 1)) for group in range(300)]
     for groups in (5, 80, 81, 200, 300):
         cores = [0.0] * CORES
@@ -90,7 +90,7 @@ def test_a_triangle_takes_as_long_as_the_core_that_ends_last_when_groups_are_dea
 
 
 @pytest.mark.parametrize("model", ["volkov", "pipeline"])
-def test_a_triangle_with_a_core_for_each_group_takes_what_its_heaviest_group_takes(model: str) -> None:
+def test_triangle_with_a_core_per_group_takes_its_heaviest_group(model: str) -> None:
     heaviest = seconds(SQUARE, model, n=1, m=100 * 60)
     assert seconds(TRIANGLE, model, n=60) == pytest.approx(heaviest, rel=0.02)
 
@@ -99,44 +99,46 @@ BAND = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<n and g-1<=j<=g+1}", 
 
 
 @pytest.mark.parametrize("model", ["roofline", "pipeline", "mwp-cwp"])
-def test_warps_that_execute_the_same_elsewhere_are_looked_at_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_programs_of_warp_classes_are_evaluated_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = timed(BAND, n=8)
     (launch,) = kernel.launches
     every = launch.programs.values()
     assert len(every) > len({each.graph.executed for each in every}), "a group near either end has as many passes"
     assert len({Same(each) for each in every}) == len({each.graph.executed for each in every})
-    apart = replace(kernel, launches=(replace(launch, programs={n: replace(p) for n, p in launch.programs.items()}),))
+    separate = replace(
+        kernel, launches=(replace(launch, programs={n: replace(p) for n, p in launch.programs.items()}),)
+    )
     run, runs = core.run, list[bool]()
-    monkeypatch.setattr(simulator, "run", lambda *given, **how: runs.append(True) or run(*given, **how))
-    at_once, simulated = float(DEVICE_MODELS[model].time(kernel).seconds), len(runs)
-    assert at_once == pytest.approx(float(DEVICE_MODELS[model].time(apart).seconds), rel=1e-12)
+    monkeypatch.setattr(simulator, "run", lambda *arguments, **options: runs.append(True) or run(*arguments, **options))
+    merged, simulated = float(DEVICE_MODELS[model].time(kernel).seconds), len(runs)
+    assert merged == pytest.approx(float(DEVICE_MODELS[model].time(separate).seconds), rel=1e-12)
     assert 2 * simulated < len(runs), "and none is simulated twice"
 
 
-def test_many_groups_of_every_kind_take_what_the_mean_group_does() -> None:
+def test_many_groups_take_as_long_as_the_mean_group() -> None:
     half = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<m}", "b[g,i] = sum(j, a[g,i]*j + 0.5f) {if=g % 2 == 0}")
     for model in ("roofline", "volkov", "transit", "pipeline"):
         expected = seconds(SQUARE, model, n=400 * CORES, m=2000) / 2
         assert seconds(half, model, n=400 * CORES, m=2000) == pytest.approx(expected, rel=0.03)
 
 
-# {{{ the law
+# {{{ more work takes no less time
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A kernel of groups that do unlike work."""
+    """A random kernel with groups of unequal work."""
 
     groups: int
     warps: int
-    """of a group"""
+    """warps of a group"""
     iterations: int
     further: int
-    """iterations that a group has more than the one before it"""
+    """additional iterations of each group over the previous one"""
     left: int
-    """warps of the last group that are idle"""
+    """idle warps of the last group"""
     active: int
-    """groups of every four that do something"""
+    """active groups of every four"""
     instruction: str
 
     @property
@@ -151,7 +153,7 @@ class Drawn:
         return {"groups": self.groups, "lanes": 32 * (self.groups * self.warps - self.left)}
 
     def with_more(self, random: Random) -> "Drawn":
-        """Return it with a group, or with work, more."""
+        """Return it with more groups or more work."""
         more = [
             lambda: replace(self, groups=self.groups + random.choice([1, 1, 2, 40]), left=0),
             lambda: replace(self, groups=self.groups + 1),
@@ -185,13 +187,13 @@ def drawn(random: Random) -> Drawn:
 
 
 def times(kernel: TimedProgram) -> Mapping[str, float]:
-    """Return the seconds of each model that has the law, and of each pipeline that fits know."""
+    """Return the seconds of each model that obeys the law, and of each pipeline in fits."""
     found = {model: float(DEVICE_MODELS[model].time(kernel).seconds) for model in LAWFUL}
     return {**found, **{f"column {name}": each for name, each in busy_seconds(kernel).items()}}
 
 
 def broken(seed: int) -> dict[str, Any]:
-    """Return the model -> by how much it takes less for more work, of the random kernel *seed*; nothing by the law."""
+    """Return model -> (kernel, kernel with more work, relative change) for violations by the random kernel *seed*."""
     random = Random(seed)
     before = drawn(random)
     after = before.with_more(random)
@@ -200,13 +202,13 @@ def broken(seed: int) -> dict[str, Any]:
     return {name: (before, after, change) for name, change in changes.items() if change < -SLACK}
 
 
-def test_no_more_work_takes_less_time() -> None:
+def test_more_work_takes_no_less_time() -> None:
     for seed in range(12):
         assert not broken(seed)
 
 
 @pytest.mark.slow
-def test_of_two_hundred_kernels_few_take_less_time_with_more_work_by_models_whose_equations_fall() -> None:
+def test_exceptions_to_the_law_of_more_work_are_as_rare_as_documented() -> None:
     falls = Counter(name for seed in range(200) for name in broken(seed) if name in LAWFUL)
     assert all(number <= MAY_FALL.get(name, 0) for name, number in falls.items()), falls
 

@@ -1,8 +1,9 @@
-"""A core whose warps issue whatever waits for nothing, in the order of dataflow: what a paper's simulator does.
+"""A core whose warps issue any instruction whose operands are ready (dataflow order), as in a paper's simulator.
 
-The simulator issues in the order of the program; docs/pipeline.md says what that changes in the paper's figure. Here is
-no order but that of the edges: an instruction of a late pass may be next, so the graph is unrolled. Barriers alone keep
-their order: a warp issues one once it is released from the one before. What no edge connects with a barrier passes it.
+The simulator issues in program order; docs/pipeline.md shows how the two orders differ in the paper's figure. Here only
+edges order instructions: one of a later iteration may issue next, so the graph is unrolled. Only barriers stay in
+program order: a warp issues one after it is released from the previous one. Instructions that no edge connects with a
+barrier may issue before or after it.
 """
 
 from collections import defaultdict
@@ -22,7 +23,7 @@ from loopyperf.pipeline.scenario import NEVER, Clock, Scenario
 
 
 def run_dataflow(scenario: Scenario) -> CoreRun:
-    """Return what a core does with *scenario*, in ticks of its clock."""
+    """Return the core's run of *scenario*, in ticks of its clock."""
     clock = scenario.clock
     core = _Core(scenario, clock)
     core.run()
@@ -63,20 +64,20 @@ class _Warp:
     ready: list[int]
     culprit: list[int]
     left: int
-    """instructions that it has not issued"""
+    """number of instructions that are not yet issued"""
     held: int | None = None
-    """the barrier that it waits at"""
+    """the barrier at which the warp waits"""
     available: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """subsystem -> instructions that are ready, the first one of the program first"""
+    """subsystem -> ready instructions, a heap in program order"""
 
 
 @dataclass(eq=False)
 class _Group:
-    begin: int
+    start: int
     warps: list[_Warp] = field(default_factory=list[_Warp])
     end: int = 0
     release: int = 0
-    """Λ of the barrier that was issued last"""
+    """completion latency Λ of the barrier that was issued last"""
 
 
 class _Core:
@@ -93,20 +94,20 @@ class _Core:
         self.busy = dict.fromkeys(scenario.subsystems, 0)
         self.open, self.stamp, self.finish = 0, 0, 0
         self.vacant = [0] * min(scenario.execution.concurrent_groups, scenario.execution.total_groups)
-        self.begun = 0
+        self.started = 0
         self.pending: dict[str, list[tuple[int, int, int]]] = {name: [] for name in scenario.subsystems}
-        """subsystem -> (when it is ready, the warp, the instruction)"""
+        """subsystem -> (time at which it is ready, warp, instruction)"""
         self.warps: dict[int, _Warp] = {}
-        """those that have not issued everything"""
+        """warps with instructions that are not yet issued"""
         self.current: _Warp | None = None
         self.since = 0
         self.trace: list[tuple[int, ...]] = []
 
     def run(self) -> None:
-        """Run until nothing is left."""
+        """Run until all groups have completed."""
         while (time := self._next_time()) < NEVER:
             if self.vacant and self.vacant[0] <= time:
-                self._begin(heappop(self.vacant))
+                self._start_group(heappop(self.vacant))
                 continue
             for name, pending in self.pending.items():
                 while pending and pending[0][0] <= time:
@@ -125,7 +126,7 @@ class _Core:
                 times.append(max(free, pending[0][0]))
         return min(times, default=NEVER)
 
-    # {{{ who issues
+    # {{{ choice of the warp and the instruction
 
     def _issuable(self, warp: _Warp, time: int) -> Iterator[int]:
         """Yield the first instruction of *warp* on each subsystem that could issue at *time*."""
@@ -143,12 +144,12 @@ class _Core:
 
     # }}}
 
-    # {{{ what changes
+    # {{{ state changes
 
     def _issue(self, warp: _Warp, place: int, time: int) -> None:
         flat, name = warp.flat, warp.flat.subsystem[place]
         heappop(warp.available[name])
-        able = warp.group.begin, AT_START, warp.ready[place], warp.culprit[place]
+        able = warp.group.start, AT_START, warp.ready[place], warp.culprit[place]
         self.trace.append((warp.number, flat.places[place], time, *able, self.free[name], self.open))
         self.free[name] = time + flat.issue[place]
         self.busy[name] += flat.issue[place]
@@ -163,7 +164,7 @@ class _Core:
         self._settle(warp.group, time)
 
     def _complete(self, warp: _Warp, place: int, time: int) -> None:
-        """Note that *place* will be complete at *time*."""
+        """Schedule the uses of *place*, which completes at *time*."""
         warp.group.end = max(warp.group.end, time)
         for use in warp.flat.uses[place]:
             if time > warp.ready[use]:
@@ -173,7 +174,7 @@ class _Core:
                 heappush(self.pending[warp.flat.subsystem[use]], (warp.ready[use], warp.number, use))
 
     def _settle(self, group: _Group, time: int) -> None:
-        """Release the group if it is held as a whole, and note when it is complete once it has issued everything."""
+        """Release the group if all of its warps wait at barriers; if it has issued everything, record its end."""
         held = [(warp, warp.held) for warp in group.warps if warp.held is not None]
         if held and all(warp.held is not None or not warp.left for warp in group.warps):
             for warp, place in held:
@@ -186,13 +187,13 @@ class _Core:
             self.finish = max(self.finish, group.end)
             heappush(self.vacant, group.end)
 
-    def _begin(self, time: int) -> None:
-        """Begin the next group, if any is waiting."""
-        if self.begun == self.scenario.execution.total_groups:
+    def _start_group(self, time: int) -> None:
+        """Start the next group, if there is one."""
+        if self.started == self.scenario.execution.total_groups:
             return
         group = _Group(time, end=time)
         size = self.scenario.execution.warps_per_group
-        for number in range(self.begun * size, (self.begun + 1) * size):
+        for number in range(self.started * size, (self.started + 1) * size):
             flat = self.flats[number % len(self.flats)]
             length = len(flat.places)
             ready, culprit = [time] * length, [-1] * length
@@ -202,7 +203,7 @@ class _Core:
             for place, waits in enumerate(flat.waits):
                 if not waits:
                     heappush(self.pending[flat.subsystem[place]], (time, number, place))
-        self.begun += 1
+        self.started += 1
         self._settle(group, time)
 
     def _next_stamp(self) -> int:

@@ -24,14 +24,14 @@ LIMITS = (None, Fraction(1), Fraction(2), Fraction(1, 2), Fraction(3, 2))
 lambdas = st.fixed_dictionaries(
     {name: st.builds(Lambdas, st.sampled_from(ISSUE), st.sampled_from(COMPLETION)) for name in SUBSYSTEMS}
 )
-"""completion latencies are no shorter than issue latencies, as on hardware: the bounds hold for such only"""
+"""completion latencies are at least the issue latencies, as on hardware; the bounds assume this"""
 executions = st.builds(Execution, st.integers(1, 4), st.integers(1, 3), st.integers(1, 5))
 policies = st.sampled_from(POLICIES)
 limits = st.sampled_from(LIMITS)
 
 
 def graphs() -> st.SearchStrategy[Idg]:
-    """Return graphs of up to 6 instructions, a loop in a loop, with edges and conditions of every sort."""
+    """Return graphs of up to 6 instructions with nested loops and with edges and conditions of all kinds."""
     return graphs_of(
         Sorts(
             subsystems=SUBSYSTEMS,
@@ -52,7 +52,7 @@ def graphs() -> st.SearchStrategy[Idg]:
 
 @st.composite
 def long_graphs(draw: Any) -> Idg:
-    """Draw a graph whose outer loop runs for longer, or its inner one, or both."""
+    """Draw a graph with a long outer loop, a long inner loop, or both."""
     graph = draw(graphs())
     trips, inner_trips = draw(st.sampled_from([(30, None), (150, None), (4, 40), (2, parse("30*i + 9")), (16, 12)]))
     body = tuple(_longer(item, trips, inner_trips) if isinstance(item, Loop) else item for item in graph.body)

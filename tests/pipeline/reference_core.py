@@ -1,7 +1,7 @@
-"""A core by the rules of docs/errata.md, one after the other: no queues, no ticks, no loops, no haste.
+"""A core that follows the rules of docs/errata.md literally: no queues, no ticks, no extrapolation of loops.
 
-At every step each instruction that is left of each warp is asked when it could issue; the earliest one of them does,
-and where there are several, the policy says which. Times are fractions.
+Each step computes for each remaining instruction of each warp when it could issue. The earliest one issues; the policy
+breaks ties. Times are fractions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ Issued = tuple[int, int, Fraction]
 class Warp:
     number: int
     group: int
-    begin: Fraction
+    start: Fraction
     flat: Idg
     places: list[int]
     last: int
-    """position among everything that warps have done"""
+    """order of the warp's last action among the actions of all warps"""
     times: dict[int, Fraction] = field(default_factory=dict)
     complete: dict[int, Fraction] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class ReferenceCore:
         issue_order: str = "in_order",
         quantum: Fraction = Fraction(32),
     ) -> None:
-        self.kinds = [(g.unrolled(), [place for place, _ in executions(g.instructions, g.body)]) for g in graphs]
+        self.warp_graphs = [(g.unrolled(), [place for place, _ in executions(g.instructions, g.body)]) for g in graphs]
         self.timing, self.execution, self.policy, self.quantum = timing, execution, policy, quantum
         self.gap = Fraction(0) if issue_limit is None else 1 / issue_limit
         self.in_order = issue_order == "in_order"
@@ -62,7 +62,7 @@ class ReferenceCore:
         self.current: tuple[Warp, Fraction] | None = None
         self.ends: list[Fraction] = []
         for _ in range(min(execution.concurrent_groups, execution.total_groups)):
-            self.begin(Fraction(0))
+            self.start(Fraction(0))
 
     @property
     def cycles(self) -> Fraction:
@@ -70,7 +70,7 @@ class ReferenceCore:
 
     def run(self) -> "ReferenceCore":
         while True:
-            times = {(warp, place): self.when(warp, place) for warp in self.warps for place in self.asked(warp)}
+            times = {(warp, place): self.when(warp, place) for warp in self.warps for place in self.candidates(warp)}
             possible = {key: time for key, time in times.items() if time is not None}
             now = min(possible.values(), default=None)
             ended = sorted((self.end(group), group) for group in self.resident if self.is_over(group))
@@ -83,12 +83,12 @@ class ReferenceCore:
 
     # {{{ when an instruction could issue
 
-    def asked(self, warp: Warp) -> list[int]:
+    def candidates(self, warp: Warp) -> list[int]:
         return warp.left[:1] if self.in_order else warp.left
 
     def when(self, warp: Warp, place: int) -> Fraction | None:
-        """Return when *place* could issue; None while that is not known."""
-        waits = [warp.begin, self.valve, self.free.get(warp.flat.instructions[place].subsystem, Fraction(0))]
+        """Return when *place* could issue; None if that is not known yet."""
+        waits = [warp.start, self.valve, self.free.get(warp.flat.instructions[place].subsystem, Fraction(0))]
         before = [edge.source for edge in warp.flat.definitions[place]]
         if self.in_order:
             if warp.unreleased:
@@ -106,7 +106,7 @@ class ReferenceCore:
 
     # }}}
 
-    # {{{ who issues
+    # {{{ choice of the warp
 
     def issue_one(self, able: list[tuple[Warp, int]], now: Fraction) -> None:
         warp = self.chosen(list(dict.fromkeys(warp for warp, _ in able)), now)
@@ -126,7 +126,7 @@ class ReferenceCore:
         if all(each.unreleased or not each.left for each in group):
             for each in group:
                 for barrier in each.unreleased:
-                    # Only one subsystem is a barrier's in these tests, so that all barriers have the same Λ.
+                    # These tests have a single barrier subsystem, so all barriers have the same Λ.
                     each.complete[barrier] = now + Fraction(self.timing["barrier"].completion)
 
     def chosen(self, able: list[Warp], now: Fraction) -> Warp:
@@ -148,12 +148,12 @@ class ReferenceCore:
 
     # {{{ groups
 
-    def begin(self, time: Fraction) -> None:
+    def start(self, time: Fraction) -> None:
         size = self.execution.warps_per_group
         group = len(self.warps) // size
         self.resident.add(group)
         for number in range(group * size, (group + 1) * size):
-            flat, places = self.kinds[number % len(self.kinds)]
+            flat, places = self.warp_graphs[number % len(self.warp_graphs)]
             self.done += 1
             self.warps.append(Warp(number, group, time, flat, places, self.done))
 
@@ -161,12 +161,12 @@ class ReferenceCore:
         return all(not warp.left and not warp.unreleased for warp in self.warps if warp.group == group)
 
     def end(self, group: int) -> Fraction:
-        return max(time for warp in self.warps if warp.group == group for time in [warp.begin, *warp.complete.values()])
+        return max(time for warp in self.warps if warp.group == group for time in [warp.start, *warp.complete.values()])
 
     def replace(self, end: Fraction, group: int) -> None:
         self.resident.remove(group)
         self.ends.append(end)
         if len(self.warps) < self.execution.total_warps:
-            self.begin(end)
+            self.start(end)
 
     # }}}

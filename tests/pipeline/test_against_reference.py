@@ -1,4 +1,4 @@
-"""Random graphs and configurations: who issues what when, against a core that follows the rules one by one."""
+"""The simulator's issue times equal those of a reference core, for random graphs and configurations."""
 
 import os
 from fractions import Fraction
@@ -24,19 +24,19 @@ EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 250))
 
 @settings(max_examples=EXAMPLES)
 @given(st.data())
-def test_every_issue_is_where_the_rules_put_it(data: Any) -> None:
+def test_all_issue_times_match_the_reference_core(data: Any) -> None:
     execution = data.draw(executions)
-    # Warps may differ: the first group's, with those of the second, as many graphs as warps of both.
+    # Use one graph for all warps, one for each warp of a group, or one for each warp of two consecutive groups.
     number = data.draw(st.sampled_from([1, execution.warps_per_group, 2 * execution.warps_per_group]))
-    kinds = tuple(data.draw(graphs()) for _ in range(number))
+    warp_graphs = tuple(data.draw(graphs()) for _ in range(number))
     timing, policy, limit, order = (
         data.draw(each) for each in (lambdas, policies, limits, st.sampled_from(["in_order", "dataflow"]))
     )
-    scenario = Scenario.of(kinds, timing, execution, scheduler_named(policy), limit)
-    reference = ReferenceCore(kinds, timing, execution, policy, limit, order).run()
+    scenario = Scenario.of(warp_graphs, timing, execution, scheduler_named(policy), limit)
+    reference = ReferenceCore(warp_graphs, timing, execution, policy, limit, order).run()
     run = executed(scenario, is_traced=True) if order == "in_order" else run_dataflow(scenario)
     clock = scenario.clock
-    offsets = _offsets(kinds)
+    offsets = _offsets(warp_graphs)
     expected = [
         (warp, offsets[warp % number] + place, time * clock.ticks_per_cycle) for warp, place, time in reference.issued
     ]
@@ -45,18 +45,18 @@ def test_every_issue_is_where_the_rules_put_it(data: Any) -> None:
     assert len(expected) == run.issued
 
 
-def _offsets(kinds: tuple[Any, ...]) -> list[int]:
-    """Return where the instructions of each graph begin: those of graphs one after the other, equal graphs once."""
-    begins, total = list[int](), 0
-    for number, graph in enumerate(kinds):
-        known = kinds.index(graph)
-        begins.append(total if known == number else begins[known])
+def _offsets(warp_graphs: tuple[Any, ...]) -> list[int]:
+    """Return the offset of each graph's instructions; equal graphs share one offset."""
+    starts, total = list[int](), 0
+    for number, graph in enumerate(warp_graphs):
+        known = warp_graphs.index(graph)
+        starts.append(total if known == number else starts[known])
         total += len(graph.instructions) if known == number else 0
-    return begins
+    return starts
 
 
-def test_results_of_outer_passes_that_vary_are_kept() -> None:
-    # Pass (i, j) waits for (i // 2, j - 1), which is two and more passes of i earlier, and many issues.
+def test_result_of_a_varying_outer_iteration_is_kept() -> None:
+    # Iteration (i, j) waits for (i // 2, j - 1), which is up to two iterations of i and many issues earlier.
     i, j = parse("i"), parse("j")
     edge = Edge(1, 1, (1, 1), (Affine.around(i // 2), Affine.around(j - 1)))
     body = (Loop("i", 4, (Loop("j", 2, (0, 1)),)),)

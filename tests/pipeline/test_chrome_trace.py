@@ -1,4 +1,4 @@
-"""Traces keep the format's rules, and what they draw adds up to the cycles of the simulator."""
+"""Chrome traces follow the format, and their spans add up to the simulated cycles."""
 
 import json
 from fractions import Fraction
@@ -27,7 +27,7 @@ CLOCK = 1.38e9
 
 
 def outermost(track: list[dict]) -> list[dict]:
-    """Return the spans of a track that are in no other."""
+    """Return the spans of a track that lie in no other span."""
     found: list[dict] = []
     for event in track:
         if not found or nanoseconds(event)[0] >= nanoseconds(found[-1])[1]:
@@ -37,33 +37,33 @@ def outermost(track: list[dict]) -> list[dict]:
 
 @every_profile
 @pytest.mark.parametrize("clock", [1e6, CLOCK], ids=["in cycles", "in time"])
-def test_a_trace_keeps_the_rules_of_the_format(profile: Profile, clock: float) -> None:
+def test_trace_follows_the_format(profile: Profile, clock: float) -> None:
     document = trace_document([Track(profile, "one", clock), Track(profile, "other", clock)], {"said": "all"})
     check(document)
     assert json.loads(json.dumps(document)) == document
 
 
 @every_profile
-def test_the_spans_of_a_warp_have_no_gaps_and_end_with_the_run(profile: Profile) -> None:
-    # A cycle is a microsecond here, so that spans are cycles.
+def test_spans_of_a_warp_have_no_gaps_and_end_with_the_run(profile: Profile) -> None:
+    # The trace has 1 us per cycle, so its times are cycles.
     warps = {name: each for (core, name), each in tracks(json.loads(chrome_trace(profile))).items() if "warps" in core}
     assert len(warps) == profile.scenario.execution.total_warps
     ends: list[float] = []
     for track in warps.values():
         spans = outermost(track)
-        moment = spans[0]["ts"]
+        expected_start = spans[0]["ts"]
         for span in spans:
-            assert span["ts"] == moment
-            moment += span["dur"]
-        ends.append(moment)
+            assert span["ts"] == expected_start
+            expected_start += span["dur"]
+        ends.append(expected_start)
     assert max(ends) == profile.cycles
 
 
 @every_profile
-def test_what_pipelines_are_taken_adds_up_to_their_fill(profile: Profile) -> None:
+def test_spans_of_each_pipeline_add_up_to_its_busy_time(profile: Profile) -> None:
     found = tracks(json.loads(chrome_trace(profile)))
-    taken = {name: sum(each["dur"] for each in track) for (core, name), track in found.items() if "pipelines" in core}
-    assert taken == {name: share * profile.cycles for name, share in profile.fill.items()}
+    busy = {name: sum(each["dur"] for each in track) for (core, name), track in found.items() if "pipelines" in core}
+    assert busy == {name: share * profile.cycles for name, share in profile.fill.items()}
 
 
 @every_profile
@@ -74,8 +74,9 @@ def test_waits_add_up_to_those_of_the_profile(profile: Profile) -> None:
         assert sum(each["dur"] for each in waits if each["name"] == cause) == cycles
 
 
-def test_one_warp_by_hand() -> None:
-    # comp at 0, and at 1, as the pipeline is taken; mem at 5, when that one is complete; 11, 15, 19 likewise, until 25
+def test_trace_of_one_warp_matches_hand_computation() -> None:
+    # comp issues at 0, and at 1, when the pipeline is free; mem at 5, when the second comp completes; then instructions
+    # issue at 11, 15 and 19, and the run ends at 25.
     found = tracks(json.loads(chrome_trace(PROFILES["one warp"])))
     own = found["core: warps", "warp 0 of group 0"]
     assert [(each["name"], each["ts"], each["dur"]) for each in own if each["cat"] == "instruction"] == [
@@ -90,21 +91,21 @@ def test_one_warp_by_hand() -> None:
         ("subsystem busy", 0, 1),
         ("dependency", 1, 4),
     ]
-    taken = found["core: pipelines", "mem"]
-    assert [(each["ts"], each["dur"]) for each in taken] == [(5, 2), (19, 2)]
-    assert taken[0]["args"]["why not earlier"] == "dependency"
-    assert taken[0]["args"]["waited for"] == "comp"
+    busy = found["core: pipelines", "mem"]
+    assert [(each["ts"], each["dur"]) for each in busy] == [(5, 2), (19, 2)]
+    assert busy[0]["args"]["why not earlier"] == "dependency"
+    assert busy[0]["args"]["waited for"] == "comp"
 
 
-def test_times_are_those_of_the_clock_and_cycles_stay_beside_them() -> None:
+def test_events_have_clock_times_and_cycles() -> None:
     document = trace_document([Track(PROFILES["one warp"], clock=CLOCK)])
     last = max((each for each in document["traceEvents"] if each["ph"] == "X"), key=lambda each: each["ts"])
     assert (last["args"]["cycle"], last["args"]["cycles"]) == (19, 6)
-    # 19 cycles of 1.38 GHz are 13.8 ns, 25 are 18.1.
+    # At 1.38 GHz, 19 cycles take 13.8 ns and 25 cycles take 18.1 ns.
     assert nanoseconds(last) == (14, 18)
 
 
-def test_a_bounded_trace_has_the_instructions_that_issue_first() -> None:
+def test_bounded_trace_has_the_first_issued_instructions() -> None:
     profile = PROFILES["several warps"]
     for most in (1, 20, 41, 10_000):
         track = Track(profile, most=most)
@@ -118,7 +119,7 @@ def test_a_bounded_trace_has_the_instructions_that_issue_first() -> None:
     assert Track(profile, most=1).cycles == 0
 
 
-def test_what_is_issued_is_complete_when_the_next_one_may_use_it() -> None:
+def test_completion_times_follow_from_the_latencies() -> None:
     found = PROFILES["one warp"].issues
     assert [issue.complete - issue.time for issue in found] == [4, 4, 6, 4, 4, 6]
     store = execution_profile(simulate(Idg.from_edges(["store"], []), {"store": Lambdas(2, 6)}, Execution(1, 1, 1)))

@@ -1,4 +1,4 @@
-"""The compiled core and the one in Python do the same, and what is not simulated is within the tolerance."""
+"""The compiled core and the Python core agree, and extrapolated runs stay within the tolerance."""
 
 from dataclasses import replace
 from random import Random
@@ -31,17 +31,17 @@ def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
 
 @st.composite
 def scenarios(draw: Any, has_loop: bool) -> Scenario:
-    """Draw some warps with programs of all sorts, and many groups or a long loop."""
+    """Draw a scenario of one or several programs, with many groups or a long loop."""
     execution: Execution = draw(executions)
     number = draw(st.sampled_from([1, 1, execution.warps_per_group]))
-    kinds = tuple(draw(long_graphs() if has_loop else graphs()) for _ in range(number))
+    warp_graphs = tuple(draw(long_graphs() if has_loop else graphs()) for _ in range(number))
     execution = execution if has_loop else replace(execution, total_groups=execution.total_groups * 15)
-    return Scenario.of(kinds, draw(lambdas), execution, scheduler_named(draw(policies)), draw(limits))
+    return Scenario.of(warp_graphs, draw(lambdas), execution, scheduler_named(draw(policies)), draw(limits))
 
 
 @settings(max_examples=80)
 @given(st.booleans().flatmap(scenarios), st.sampled_from([0.0, 0.005, 0.2]))
-def test_both_cores_do_the_same(scenario: Scenario, tolerance: float) -> None:
+def test_compiled_and_python_cores_agree(scenario: Scenario, tolerance: float) -> None:
     for choices in ({"is_traced": True, "is_steady_sought": False}, {"is_traced": True}, {"tolerance": tolerance}):
         ours, theirs = run(scenario, scenario.clock, **choices), in_python(scenario, **choices)
         assert (ours.trace == theirs.trace).all()
@@ -56,7 +56,7 @@ def test_both_cores_do_the_same(scenario: Scenario, tolerance: float) -> None:
     ],
     ids=["none", "another source"],
 )
-def test_a_core_that_is_not_compiled_answers_with_a_warning(failure: Any) -> None:
+def test_missing_compiled_core_falls_back_to_python_with_a_warning(failure: Any) -> None:
     graph = Idg.from_edges(["alu", "mem"], [(0, 1)], trips=50)
     timing = {"alu": Lambdas(1, 6), "mem": Lambdas(2, 9)}
     expected = simulate(graph, timing, Execution(2, 2, 8))
@@ -69,7 +69,7 @@ def test_a_core_that_is_not_compiled_answers_with_a_warning(failure: Any) -> Non
     assert found == expected
 
 
-def test_graphs_of_one_shape_on_other_subsystems_are_told_apart() -> None:
+def test_graphs_that_differ_only_in_subsystems_are_distinguished() -> None:
     graph = Idg.from_edges(["alu", "mem", "alu"], [(0, 1), (1, 2), (2, 0, 1)], trips=30)
     timing = {"alu": Lambdas(1, 6), "mem": Lambdas(12, 378)}
     merged = replace(graph, instructions=tuple(replace(each, subsystem="alu") for each in graph.instructions))
@@ -82,7 +82,7 @@ def test_graphs_of_one_shape_on_other_subsystems_are_told_apart() -> None:
     assert simulate(graph, timing, Execution(2, 2, 8)).exact_cycles == first
 
 
-def test_threads_simulate_at_once() -> None:
+def test_concurrent_simulations_agree() -> None:
     graph = Idg.from_edges(["alu", "mem", "alu"], [(0, 1), (1, 2), (2, 0, 1)], trips=300)
     scenario = Scenario.of(
         (graph,), {"alu": Lambdas(0.25, 6), "mem": Lambdas(12, 378)}, Execution(4, 4, 8), scheduler_named("quantum"), 4
@@ -98,11 +98,11 @@ def test_threads_simulate_at_once() -> None:
 
 
 @pytest.mark.parametrize(("share", "outer", "inner"), [(1.0, 100, 8), (0.1, 10, 8), (0.001, FEW, FEW)])
-def test_fewer_passes_run_as_if_the_program_had_been_built_with_them(share: float, outer: int, inner: int) -> None:
+def test_reduced_trip_counts_match_a_program_built_with_them(share: float, outer: int, inner: int) -> None:
     timing = {"alu": Lambdas(1, 18), "mem": Lambdas(3, 100)}
 
     def nested(outer: int, inner: int) -> Scenario:
-        # A chain of loads within, whose last result an instruction around it waits for
+        # A chain of loads in the inner loop; an instruction of the outer loop uses its last result
         chain = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine.variable("j", -1)))
         last = Edge(0, 1, (0,), (Affine.variable("i"), Affine((), inner - 1)))
         instructions = (Instruction("mem", subsystem="mem"), Instruction("alu", subsystem="alu"))
@@ -118,11 +118,11 @@ def test_fewer_passes_run_as_if_the_program_had_been_built_with_them(share: floa
     assert ticks(replace(whole, programs=fewer)) == ticks(nested(outer, inner))
 
 
-# {{{ runs that go on at a rate that has settled
+# {{{ extrapolation of runs whose issue rate has settled
 
 
 def long_scenario(random: Random) -> Scenario:
-    """Return one that issues some hundred thousand instructions, of latencies that seldom come to a steady state."""
+    """Return a scenario of some hundred thousand issues, with latencies that seldom lead to a steady state."""
     size, trips = random.randint(3, 14), random.choice([1, 100, 1000, 4000])
     names = [random.choice(["alu", "alu", "fp64", "mem", "l2", "sfu", "barrier"]) for _ in range(size)]
     edges: list[tuple[int, ...]] = [
@@ -146,8 +146,8 @@ def long_scenario(random: Random) -> Scenario:
     return replace(found, programs=(replace(program, runs=(float(trips),) * size),))
 
 
-def off_by(scenario: Scenario) -> float | None:
-    """Return how far a run with a tolerance is from the exact one, as a share; None where it is that one."""
+def relative_error(scenario: Scenario) -> float | None:
+    """Return the relative error of a run with a tolerance; None if it is exact, or if the exact run is too long."""
     try:
         exact = run(scenario, scenario.clock, limit=4_000_000)
     except NoSteadyStateError:
@@ -159,11 +159,12 @@ def off_by(scenario: Scenario) -> float | None:
 
 
 @pytest.mark.parametrize("number", [250, pytest.param(2000, marks=pytest.mark.slow)])
-def test_what_is_left_out_is_within_the_tolerance(number: int) -> None:
-    # Of 2,000 scenarios 112 go on at a rate, of which 20 are off by more than 0.5 %, the worst by 8.8 %: a few waves of
-    # groups whose warps the scheduler prefers to each other, at paces that a few iterations do not tell exactly.
+def test_extrapolation_error_is_within_the_tolerance(number: int) -> None:
+    # Of 2,000 scenarios, 112 are extrapolated. 20 of these are off by more than 0.5 %, the worst by 8.8 %: a few waves
+    # of groups whose warps the scheduler prioritizes differently, so that a few iterations do not show their exact
+    # rates.
     random = Random(1)
-    found = [off_by(long_scenario(random)) for _ in range(number)]
+    found = [relative_error(long_scenario(random)) for _ in range(number)]
     errors = np.array([each for each in found if each is not None])
     assert len(errors) > number / 50
     assert np.percentile(errors, 50) < 0.004

@@ -1,4 +1,4 @@
-"""Profiles by hand: who waited for what, how full each subsystem was, and why it was idle."""
+"""Execution profiles against hand computation: stall reasons, utilization and idle time of each subsystem."""
 
 from fractions import Fraction
 
@@ -12,15 +12,15 @@ TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6)}
 ONE = simulate(EXAMPLE, TIMING, Execution(1, 1, 1))
 
 
-def test_parts_of_partitions_are_beside_each_other() -> None:
+def test_partitioned_subsystems_are_adjacent_and_in_numeric_order() -> None:
     names = ("alu 1", "L2", "alu 10", "control 0", "L1", "alu 2", "control 1")
     graph = Idg.from_edges(names, [])
     found = simulate(graph, dict.fromkeys(names, Lambdas(1, 1)), Execution(1, 1, 1)).scenario.subsystems
     assert found == ("alu 1", "alu 2", "alu 10", "L2", "control 0", "control 1", "L1")
 
 
-def test_why_not_earlier() -> None:
-    # comp at 0, and at 1, as the pipeline is taken; mem at 5, when that one is complete; 11, 15, 19 likewise
+def test_profile_gives_the_stall_reason_of_each_issue() -> None:
+    # comp issues at 0, and at 1, when the pipeline is free; mem at 5, when the second comp completes; then 11, 15, 19
     found = execution_profile(ONE).issues
     assert [issue.time for issue in found] == [0, 1, 5, 11, 15, 19]
     causes = [None, "subsystem busy", "dependency", "dependency", "dependency", "dependency"]
@@ -36,8 +36,8 @@ def test_why_not_earlier() -> None:
 
 
 def test_fill_and_idle_shares_of_one_warp() -> None:
-    # comp is taken from 0 to 2, 11 to 12, 15 to 16 of 25 cycles. It waits from 2 to 11 and from 12 to 15 for operands,
-    # and from 16 on there is nothing left. mem is taken from 5 to 7 and 19 to 21; until 1 its warp waits for comp.
+    # comp is busy from 0 to 2, 11 to 12 and 15 to 16 of 25 cycles. From 2 to 11 and from 12 to 15 it waits for
+    # operands; after 16 there is nothing left. mem is busy from 5 to 7 and 19 to 21; until 1, its warp waits for comp.
     found = execution_profile(ONE)
     assert {"comp": Fraction(4, 25), "mem": Fraction(4, 25)} == found.fill
     comp = {cause: share * 25 for cause, share in found.idle["comp"].items() if share}
@@ -50,19 +50,20 @@ def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
     limited = execution_profile(
         simulate(Idg.from_edges(["a", "b"], []), _each("ab", 1, 1), Execution(1, 1, 1), issue_limit=0.5)
     )
-    # a at 0, b not before 2
+    # a issues at 0, b at 2 at the earliest
     assert limited.idle["b"]["issue limit"] == Fraction(2, 3)
-    # Two warps: a at 0 and 1, barriers at 1 and 2 (ready 1, 2), both released at 2 + 10, then b at 12 and 13
+    # Two warps: a at 0 and 1, barriers at 1 and 2 (ready at 1 and 2), both released at 2 + 10, then b at 12 and 13
     held = Idg.from_edges(["a", "barrier", "b"], [(0, 1), (1, 2)])
     timing = {**_each("ab", 1, 1), "barrier": Lambdas(1, 10)}
     barrier = execution_profile(simulate(held, timing, Execution(2, 1, 1)))
     assert barrier.cycles == 14
-    # until b is first taken, at 12: its warp waits for a until 1, then is held by the barrier
+    # Until b first issues, at 12, its warp waits for a until 1, then at the barrier
     assert {cause: share * 14 for cause, share in barrier.idle["b"].items() if share} == {
         "dependency": 1,
         "barrier": 11,
     }
-    # One group after the other, of one instruction each: taken 0 to 1, complete at 4, the next one from 4
+    # Three groups in sequence, of one instruction each: the pipeline is busy from 0 to 1, the group completes at 4 and
+    # the next one starts
     chain = execution_profile(simulate(Idg.from_edges(["a"], []), _each("a", 1, 4), Execution(1, 1, 3)))
     assert {"group waits": Fraction(6, 12), "no group left": Fraction(3, 12)} == {
         cause: share for cause, share in chain.idle["a"].items() if share
@@ -77,21 +78,21 @@ def test_waiting_adds_up_over_warps() -> None:
 # {{{ what if
 
 
-def test_faster_memory_takes_its_latency_away() -> None:
-    # of 25 cycles, twice 6 are mem
+def test_faster_memory_saves_its_latency() -> None:
+    # 12 of the 25 cycles are two mem of 6
     assert what_if(ONE, lambdas={"mem": Lambdas(1, 1)}).cycles == 25 - 2 * 5
 
 
-def test_bank_conflicts_take_issue_latency_longer() -> None:
-    # Λ' = Λ + D·λ: two more accesses of each of two mem are 2·2·2 cycles
+def test_bank_conflicts_add_issue_latencies() -> None:
+    # Λ' = Λ + D·λ: with two more accesses, two mem take 2·2·2 cycles longer
     assert what_if(ONE, conflicts={"mem": 2}).cycles == 25 + 8
-    # λ' = (1 + D)·λ = 6 throttles two warps: the second mem issues 6 after the first
+    # λ' = (1 + D)·λ = 6 delays the second of two warps: its mem issues 6 cycles after the first
     two = simulate(Idg.from_edges(["mem"], []), TIMING, Execution(2, 1, 1))
     assert (two.cycles, what_if(two, conflicts={"mem": 2}).cycles) == (2 + 6, 6 + 10)
 
 
-def test_a_rate_is_of_every_instruction_of_its_subsystem() -> None:
-    # two warps of a mem of 2 cycles and one of 6: the last issues after 2 + 2 + 6 cycles, at twice the rate after 5
+def test_rate_applies_to_every_instruction_of_its_subsystem() -> None:
+    # Two warps of a mem of 2 cycles and one of 6: the last issues after 2 + 2 + 6 cycles; at twice the rate, after 5
     timing = {"short": Lambdas(2, 4), "long": Lambdas(6, 6)}
     graph = Idg((Instruction("short", subsystem="mem"), Instruction("long", subsystem="mem")), (), (0, 1))
     two = simulate(graph, lambda each: timing[each.kind], Execution(2, 1, 1))
@@ -99,13 +100,13 @@ def test_a_rate_is_of_every_instruction_of_its_subsystem() -> None:
 
 
 def test_occupancy_hides_latency() -> None:
-    # four groups, one after the other or all at once, which is as long as four warps of one group
+    # Four groups in sequence, or all at once, which takes as long as one group of four warps
     four = simulate(EXAMPLE, TIMING, Execution(1, 1, 4))
     assert four.cycles == 4 * 25
     assert what_if(four, concurrent_groups=4).cycles == simulate(EXAMPLE, TIMING, Execution(4, 1, 1)).cycles
 
 
-def test_conflicts_of_stores_are_those_of_their_issue() -> None:
+def test_conflicts_of_stores_extend_only_their_issue_latency() -> None:
     store = simulate(Idg.from_edges(["store"], []), {"store": Lambdas(2, 6)}, Execution(1, 1, 1))
     assert (store.cycles, what_if(store, conflicts={"store": 1}).cycles) == (2, 4)
 

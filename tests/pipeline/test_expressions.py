@@ -1,4 +1,4 @@
-"""Expressions of the passes of loops as plain numbers: they say what pymbolic's say."""
+"""Expressions of trip counts and conditions, encoded as plain numbers, evaluate like those of pymbolic."""
 
 import pickle
 from itertools import product
@@ -21,7 +21,7 @@ EXPRESSIONS = [
 ]
 
 
-def test_a_code_says_what_its_expression_says(subtests: pytest.Subtests) -> None:
+def test_code_evaluates_like_its_expression(subtests: pytest.Subtests) -> None:
     for expression in EXPRESSIONS:
         with subtests.test(expression=str(expression)):
             code = coded(expression, ("i", "j"))
@@ -32,7 +32,7 @@ def test_a_code_says_what_its_expression_says(subtests: pytest.Subtests) -> None
                 assert int(evaluate(known, {"i": i, "j": j})) == int(evaluate(expression, {"i": i, "j": j}))
 
 
-def test_a_code_names_loops_by_their_levels() -> None:
+def test_code_refers_to_loops_by_level() -> None:
     assert coded(FIRST - 2, ("i", "j")) == coded(SECOND - 2, ("j",)) == Code(((1, 0, -2),))
     assert coded(FIRST - 2, ("j", "i")) == Code(((1, 1, -2),))
     assert [code.lag(0) for code in (coded(FIRST - 2, ("i",)), coded(2 * FIRST, ("i",))) if isinstance(code, Code)] == [
@@ -41,14 +41,14 @@ def test_a_code_names_loops_by_their_levels() -> None:
     ]
 
 
-def test_what_has_no_operation_is_refused_where_it_is_executed() -> None:
+def test_expression_without_an_operation_is_refused_on_use() -> None:
     code = coded(parse("i // j"), ("i", "j"))
     assert isinstance(code, Code)
     with pytest.raises(GraphError, match="the divisor must be a positive integer"):
         ExpressionTable().add(code)
 
 
-def test_a_coded_graph_decodes_to_itself() -> None:
+def test_coded_graph_decodes_to_the_original() -> None:
     edge = Edge(1, 1, (1, 0), (Affine((("i", 1),), -1), Affine((("j", 1),))), parse("i < j"))
     body = (Loop("i", 4, (0, Loop("j", FIRST + 1, (1,)))),)
     graph = Idg((Instruction("alu"), Instruction("alu", condition=parse("j < 3"))), (edge,), body)

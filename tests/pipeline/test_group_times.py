@@ -1,4 +1,4 @@
-"""When groups start and finish, by hand."""
+"""Start and finish times of groups against hand computation."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,14 +12,15 @@ from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits,
 CHAIN = Idg.from_edges(["alu"] * 4, [(0, 1), (1, 2), (2, 3)])
 
 
-def test_groups_start_where_others_finish() -> None:
-    # Two at a time: 0 at 0, 5, 10, 15, complete at 20; 1 is one cycle later; 2 follows 0, and 3 follows 1.
+def test_waiting_groups_start_when_others_finish() -> None:
+    # Two groups at a time: group 0 issues at 0, 5, 10, 15 and completes at 20; 1 is one cycle later; 2 follows 0, 3
+    # follows 1.
     found = group_times(simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(1, 2, 4)))
     assert [(each.start, each.finish) for each in found] == [(0, 20), (1, 21), (20, 40), (21, 41)]
 
 
 def test_milestones_are_shares_of_the_instructions_of_a_group() -> None:
-    # A group of two warps issues 8 instructions: 0 1, 5 6, 10 11, 15 16
+    # A group of two warps issues 8 instructions, at 0 1, 5 6, 10 11 and 15 16
     (found,) = group_times(simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(2, 1, 1)), (0.25, 0.5, 1))
     assert found.milestones == (1, 6, 16)
 
@@ -30,7 +31,7 @@ def test_store_at_the_end_is_complete_when_its_pipeline_is_free() -> None:
     assert found.finish == 5 + 3
 
 
-def test_share_of_nothing_is_refused() -> None:
+def test_milestone_of_zero_is_refused() -> None:
     simulation = simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(1, 1, 1))
     with pytest.raises(SimulationError, match="got 0"):
         group_times(simulation, (0,))

@@ -1,7 +1,7 @@
 """The instruction mix kernel on the six GPUs of Lemeire, Table 4, against equations 43 to 45, corrected.
 
-β computations and then one special function, each waiting for the one before, again and again (Lemeire, Fig. 11). How
-many computations a core issues in a cycle, at full occupancy, as docs/errata.md has the equations:
+The kernel repeats β computations and one special function, each dependent on the previous instruction (Lemeire, Fig.
+11). Computations that a core issues per cycle at full occupancy, by the equations in docs/errata.md:
 
     one pipeline                        β / (β·λ₁ + λ₂)
     two pipelines                       min(1/λ₁, β/λ₂)
@@ -24,8 +24,8 @@ TABLE_4 = (
 KINDS = ("mul", "special")
 ROUNDS = 100
 BETAS = (1, 3, 4, 5, 16)
-FRAYED = 0.12
-"""what is lost where pipelines and issue limit do not fall into step, at most: see below"""
+LOSS_OUT_OF_PHASE = 0.12
+"""largest relative loss where pipelines and issue limit are out of phase; see below"""
 
 
 def mix(beta: int, subsystems: tuple[str, str]) -> Idg:
@@ -52,7 +52,7 @@ def lambdas(name: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", TABLE_4)
-def test_one_pipeline_takes_all_instructions_one_after_the_other(name: str) -> None:
+def test_one_pipeline_executes_all_instructions_in_sequence(name: str) -> None:
     first, second = lambdas(name)
     for beta in BETAS:
         expected = beta / (beta * first + second)
@@ -60,7 +60,7 @@ def test_one_pipeline_takes_all_instructions_one_after_the_other(name: str) -> N
 
 
 @pytest.mark.parametrize("name", TABLE_4)
-def test_of_two_pipelines_the_busier_one_decides(name: str) -> None:
+def test_busier_one_of_two_pipelines_limits_the_throughput(name: str) -> None:
     first, second = lambdas(name)
     for beta in BETAS:
         expected = min(1 / first, beta / second)
@@ -68,13 +68,14 @@ def test_of_two_pipelines_the_busier_one_decides(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE_4)
-def test_an_issue_limit_takes_its_share(name: str) -> None:
+def test_issue_limit_limits_the_throughput(name: str) -> None:
     first, second = lambdas(name)
     limit = load_device(name).issue_limit
     for beta in BETAS:
         expected = min(1 / first, beta / second, beta / (beta + 1) * limit)
         found = computations_per_cycle(name, beta, ("alu", "sfu"), limit)
-        # Maxwell's λ of 3/8 cycles and gaps of 1/4 between issues: a special function in between makes the next
-        # computation late, which the equation, a minimum, does not see. All others fall into step.
-        late = FRAYED if name == "nvidia-quadro-k620" else 0.015
+        # Maxwell's λ is 3/8 cycles, and its issues are 1/4 apart: a special function in between delays the next
+        # computation, which the equation, a minimum, ignores. On all other GPUs, pipelines and issue limit are in
+        # phase.
+        late = LOSS_OUT_OF_PHASE if name == "nvidia-quadro-k620" else 0.015
         assert expected * (1 - late) <= found <= expected * 1.001, beta

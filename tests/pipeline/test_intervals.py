@@ -1,4 +1,4 @@
-"""The intervals of GPUMech: the papers' numbers, what is derived by hand, and rolled against unrolled."""
+"""GPUMech's intervals against the papers' numbers, hand computation and unrolled graphs."""
 
 from collections import Counter
 from fractions import Fraction
@@ -17,12 +17,13 @@ from tests.idg.rolled_graphs import lambdas, rolled_graphs
 
 
 @pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])
-def test_example_kernel_has_two_intervals_of_two_instructions_and_six_stall_cycles(graph: Idg) -> None:
+def test_intervals_of_the_example_kernel_match_the_paper(graph: Idg) -> None:
     assert intervals(graph, TWO_PIPELINES, MEMORY) == (Interval(2, Fraction(6), 2),)
 
 
 def test_instructions_after_a_load_shorten_its_stall() -> None:
-    # GPUMech's Fig. 8: three instructions, then six stall cycles: here a load, three instructions, and one that waits 9
+    # GPUMech's Fig. 8, three instructions and then six stall cycles: here a load, three instructions, and one that uses
+    # the load after 9 cycles
     graph = Idg.from_edges(["mem", "comp", "comp", "comp", "comp"], [(0, 4)])
     assert intervals(graph, {"mem": Lambdas(2, 9)}, MEMORY) == (
         Interval(3, Fraction(6), 1),
@@ -30,8 +31,8 @@ def test_instructions_after_a_load_shorten_its_stall() -> None:
     )
 
 
-def test_loop_has_an_interval_in_each_pass() -> None:
-    # The first load is waited for at once; each later one issues after one addition; the last addition ends without one
+def test_loop_has_an_interval_in_each_iteration() -> None:
+    # The first load stalls at once; each later one issues after one addition; no load follows the last addition
     assert intervals(LOADED, TWO_PIPELINES, MEMORY) == (
         Interval(0, Fraction(6), 1),
         Interval(1, Fraction(6), 99),
@@ -39,8 +40,9 @@ def test_loop_has_an_interval_in_each_pass() -> None:
     )
 
 
-def test_intervals_of_loops_in_loops_are_counted_where_they_are_skipped() -> None:
-    # As above, but in each of 1000 iterations of a loop around a million; the warp issues a second sum after each.
+def test_intervals_of_skipped_iterations_of_nested_loops_are_counted() -> None:
+    # As above, but a loop of a million iterations is nested in one of 1000, and a second addition follows each inner
+    # loop.
     instructions = tuple(Instruction(name, subsystem=name) for name in ("mem", "comp", "comp"))
     used = Edge(0, 1, (0, 0), (Affine.variable("i"), Affine.variable("j")))
     graph = Idg(instructions, (used,), (Loop("i", 1000, (Loop("j", 10**6, (0, 1)), 2)),))
@@ -59,12 +61,12 @@ def test_instructions_of_a_loop_without_loads_are_one_interval() -> None:
     assert intervals(graph, {}, MEMORY) == (Interval(2 * 10**9, Fraction(0), 1),)
 
 
-def test_loads_under_way_together_stall_once() -> None:
+def test_concurrent_loads_stall_once() -> None:
     graph = Idg.from_edges(["mem", "mem", "comp"], [(0, 2), (1, 2)])
     assert intervals(graph, TWO_PIPELINES, MEMORY) == (Interval(0, Fraction(6), 1), Interval(1, Fraction(0), 1))
 
 
-def test_nobody_waits_for_a_store() -> None:
+def test_stores_cause_no_stall() -> None:
     store = Instruction("store", subsystem="mem")
     graph = Idg((Instruction("add", subsystem="comp"), store), (Edge(0, 1),), (0, 1))
     assert intervals(graph, TWO_PIPELINES, MEMORY) == (Interval(1, Fraction(0), 1),)

@@ -1,4 +1,4 @@
-"""What holds for every graph, policy and limit."""
+"""Properties that hold for every graph, policy and limit."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from tests.pipeline.random_scenarios import SUBSYSTEMS, executions, graphs, lamb
 
 @settings(max_examples=200)
 @given(graphs(), lambdas, st.integers(1, 4), policies, limits)
-def test_run_takes_no_less_than_one_warp_alone_the_busiest_subsystem_and_the_issues(
+def test_run_takes_at_least_one_warp_the_busiest_subsystem_and_all_issues(
     graph: Idg, timing: dict[str, Lambdas], groups: int, policy: str, limit: Any
 ) -> None:
     execution = Execution(2, groups, groups)
@@ -53,10 +53,10 @@ def test_one_warp_in_order_is_monotone_in_every_latency(
 
 
 def test_several_warps_may_be_faster_with_a_slower_pipeline() -> None:
-    # A scheduling anomaly (Graham, Bounds on multiprocessing timing anomalies, 1969): each warp issues b and then a,
-    # which takes its pipeline 2 cycles, one issue a cycle. With λ = 1, b of the second warp is before a of the first
-    # one, whose turn is later: b 0, b 1, a 2, a 4, complete at 6. With λ = 2 it has to wait until 2, and a of the first
-    # warp is at 1: b 0, a 1, b 2, a 3, complete at 5.
+    # A scheduling anomaly (Graham, Bounds on multiprocessing timing anomalies, 1969). Each warp issues b and then a,
+    # which occupies its pipeline for 2 cycles; the core issues once per cycle. With λ = 1 of b, the second warp's b
+    # issues before the first warp's a, whose turn is later: b 0, b 1, a 2, a 4, complete at 6. With λ = 2, the second b
+    # has to wait until 2, and the first warp's a issues at 1: b 0, a 1, b 2, a 3, complete at 5.
     pair = Idg.from_edges(["b", "a"], [])
     fast, slow = (
         simulate(pair, {"b": Lambdas(issue, 2), "a": Lambdas(2, 2)}, Execution(1, 2, 2), issue_limit=1).cycles
@@ -67,9 +67,9 @@ def test_several_warps_may_be_faster_with_a_slower_pipeline() -> None:
 
 @pytest.mark.parametrize("policy", ["oldest-first", "greedy-then-oldest", "quantum"])
 def test_several_warps_may_be_faster_with_a_longer_latency(policy: str) -> None:
-    # One issue a cycle, three warps of a and then b, which waits for it. With Λ = 2, the older warps' b are ready when
-    # the third one could begin: a 0, a 1, b 2, b 3, a 4, b 6, complete at 7. With Λ = 3 nobody is ready at 2: a 0, a 1,
-    # a 2, b 3, b 4, b 5, complete at 6.
+    # The core issues once per cycle; each of three warps issues a and then b, which waits for a. With Λ = 2, the older
+    # warps' b are ready when the third warp could issue: a 0, a 1, b 2, b 3, a 4, b 6, complete at 7. With Λ = 3, no b
+    # is ready at 2: a 0, a 1, a 2, b 3, b 4, b 5, complete at 6.
     pair = Idg.from_edges(["a", "b"], [(0, 1)])
     short, long = (
         simulate(
@@ -84,11 +84,11 @@ def test_several_warps_may_be_faster_with_a_longer_latency(policy: str) -> None:
     assert (short, long) == (7, 6)
 
 
-def test_several_warps_in_turn_may_be_faster_with_a_longer_latency() -> None:
-    # a, a, b, and then b that waits for the second a, and for the b before. Each a takes its pipeline 3 cycles: warp 0
-    # issues a 0, a 6, b 6 and warp 1 a 3, a 9, b at 9 or later. With Λ = 3 of a, warp 0's last b is ready at 9 too, and
-    # is first; so b of warp 1 is at 11, and its last b at 14, when that is complete: 17. With Λ = 4, warp 0's last b is
-    # ready at 10: b of warp 1 is at 9, warp 0's last b at 11, and warp 1's at 13: 16.
+def test_round_robin_may_be_faster_with_a_longer_latency() -> None:
+    # a, a, b, and then a b that waits for the second a and for the first b. Each a occupies its pipeline for 3 cycles:
+    # warp 0 issues a 0, a 6, b 6, and warp 1 issues a 3, a 9, and b at 9 or later. With Λ = 3 of a, warp 0's last b is
+    # ready at 9 too, and issues first. So warp 1 issues b at 11 and its last b at 14, when that completes: 17. With
+    # Λ = 4, warp 0's last b is ready at 10: warp 1's b issues at 9, warp 0's last b at 11, and warp 1's at 13: 16.
     graph = Idg.from_edges(["a", "a", "b", "b"], [(1, 3), (2, 3)])
     short, long = (
         simulate(graph, {"a": Lambdas(3, completion), "b": Lambdas(2, 3)}, Execution(1, 2, 2)).cycles
@@ -102,7 +102,7 @@ def test_several_warps_in_turn_may_be_faster_with_a_longer_latency() -> None:
 
 @settings(max_examples=100)
 @given(graphs(), lambdas, executions, policies, limits)
-def test_profile_tells_all_of_the_time(
+def test_profile_accounts_for_all_cycles(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
     simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)
@@ -110,13 +110,13 @@ def test_profile_tells_all_of_the_time(
     assert found.cycles == simulation.exact_cycles
     assert len(found.issues) == simulation.instructions
     for name in simulation.scenario.subsystems:
-        taken = sum(_taken(found, name), Fraction(0))
+        busy = sum(_busy_times(found, name), Fraction(0))
         assert all(share >= 0 for share in found.idle[name].values())
-        # By the issues themselves: λ of each, all of which are over when everything is complete
-        assert found.fill[name] == (taken / found.cycles if found.cycles else 1 - sum(found.idle[name].values()))
+        # Computed from the issues: λ of each; all pipelines are free again when everything is complete
+        assert found.fill[name] == (busy / found.cycles if found.cycles else 1 - sum(found.idle[name].values()))
 
 
-def _taken(found: Profile, name: str) -> list[Fraction]:
+def _busy_times(found: Profile, name: str) -> list[Fraction]:
     return [each.free_again - each.time for each in found.issues if each.instruction.subsystem == name]
 
 
@@ -144,7 +144,7 @@ print([(each.warp, each.place, each.time) for each in execution_profile(found).i
 
 
 def test_equal_inputs_give_equal_traces_in_every_process() -> None:
-    # Sets and dictionaries by hash are in another order in each process.
+    # The order of sets depends on the hash seed of the process.
     traces = {
         subprocess.run(
             [sys.executable, "-c", TRACED],
@@ -161,17 +161,17 @@ def test_equal_inputs_give_equal_traces_in_every_process() -> None:
 
 @settings(max_examples=50)
 @given(graphs(), lambdas, executions, policies, limits)
-def test_no_issue_waits_for_nothing(
+def test_waits_of_each_warp_have_no_gaps(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
-    """Every warp's time is told without a hole, from when its group began to its last issue."""
+    """The waits of every warp are contiguous from the start of its group to its last issue."""
     found = execution_profile(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit))
     last: dict[int, Fraction] = {}
     for issue in found.issues:
-        moment = last.get(issue.warp)
+        previous_end = last.get(issue.warp)
         for wait in issue.waits:
             begin = found.scenario.clock.cycles(wait.begin)
-            assert moment is None or moment == begin
-            moment = found.scenario.clock.cycles(wait.end)
-        assert moment is None or moment == issue.time
+            assert previous_end is None or previous_end == begin
+            previous_end = found.scenario.clock.cycles(wait.end)
+        assert previous_end is None or previous_end == issue.time
         last[issue.warp] = issue.time

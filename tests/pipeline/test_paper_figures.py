@@ -16,11 +16,11 @@ def test_rows_are_written_and_printed(
     with (tmp_path / "new" / "dao-5-to-8.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["group"]) for row in rows] == list(range(96))
-    moments = [[float(row[name]) for name in ("start", "20%", "40%", "60%", "80%", "finish")] for row in rows]
-    assert all(each == sorted(each) for each in moments)
+    milestones = [[float(row[name]) for name in ("start", "20%", "40%", "60%", "80%", "finish")] for row in rows]
+    assert all(each == sorted(each) for each in milestones)
     assert (tmp_path / "new" / "dao-5-to-8.svg").read_text(encoding="utf-8").startswith("<?xml")
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 3 + len(rows)  # an empty line, what the figure is, and its columns
+    assert len(printed) == 3 + len(rows)  # an empty line, the title and the column names
 
 
 def test_every_figure_has_rows() -> None:

@@ -1,4 +1,4 @@
-"""Random sets with parameters m and n, what may be assumed of these, and the sizes at which all of it is tried."""
+"""Random sets with parameters m and n, random assumptions on these, and the sizes at which both are tested."""
 
 from collections.abc import Mapping
 
@@ -59,7 +59,7 @@ def domains(draw: st.DrawFn) -> str:
 
 @st.composite
 def conditions(draw: st.DrawFn) -> str:
-    """What may be assumed of the parameters."""
+    """An assumption on the parameters, or none."""
     modulus = draw(st.sampled_from([2, 3, 4, 16]))
     return draw(
         st.sampled_from(

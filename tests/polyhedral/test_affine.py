@@ -1,4 +1,4 @@
-"""Sums of multiples: what they are worth, where they come from, and expressions of passes in terms of others."""
+"""Test affine expressions: values, conversions, and substitution of loop variables."""
 
 from itertools import product
 from pickle import dumps, loads
@@ -27,7 +27,7 @@ DIVIDED = with_floors(with_floors(SUMS))
 
 
 @given(DIVIDED, st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS)))
-def test_a_sum_is_worth_as_much_in_pymbolic_and_in_isl(known: Affine[Atom], at: dict[str, int]) -> None:
+def test_values_agree_with_pymbolic_and_isl(known: Affine[Atom], at: dict[str, int]) -> None:
     places = {name: (isl.dim_type.in_, place) for place, name in enumerate(NAMES)}
     space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(NAMES)))
     function = known.on(space, places)
@@ -42,7 +42,7 @@ def test_a_sum_is_worth_as_much_in_pymbolic_and_in_isl(known: Affine[Atom], at: 
 
 
 @given(SUMS, SUMS, NUMBERS, st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS)))
-def test_sums_are_added_and_multiplied_as_their_values_are(
+def test_arithmetic_agrees_with_that_of_the_values(
     one: Affine[str], other: Affine[str], factor: int, at: dict[str, int]
 ) -> None:
     assert ((one + other).at(at), (one - other).at(at)) == (one.at(at) + other.at(at), one.at(at) - other.at(at))
@@ -51,32 +51,32 @@ def test_sums_are_added_and_multiplied_as_their_values_are(
 
 
 @given(SUMS, SUMS)
-def test_equal_sums_are_one_value_whatever_they_were_made_of(one: Affine[str], other: Affine[str]) -> None:
+def test_equal_sums_have_equal_hashes_and_text(one: Affine[str], other: Affine[str]) -> None:
     again = one + other - other
     assert (again, hash(again), str(again)) == (one, hash(one), str(one))
     assert loads(dumps(one)) == one == Affine.of(one.expression)
 
 
 @given(SUMS, st.fixed_dictionaries(dict.fromkeys(NAMES, st.builds(range, st.integers(-3, 0), st.integers(1, 3)))))
-def test_the_least_and_the_largest_value_are_those_of_all_points(known: Affine[str], ranges: dict[str, range]) -> None:
+def test_minimum_and_maximum_are_those_of_all_points(known: Affine[str], ranges: dict[str, range]) -> None:
     values = [known.at(dict(zip(ranges, point, strict=True))) for point in product(*ranges.values())]
     assert known.between(ranges) == (min(values), max(values))
 
 
 @given(st.tuples(*[st.integers(-9, 9)] * 5))
-def test_a_sum_of_multiples_is_worth_the_same_in_other_terms(numbers: tuple[int, ...]) -> None:
+def test_substitution_preserves_the_value(numbers: tuple[int, ...]) -> None:
     first, second, constant, i, j = numbers
     expression = parse("3*i + (j + c)*2 - 4*(i - 1)")
-    passes = {"i": first * parse("i") + constant, "j": second}
+    substitutions = {"i": first * parse("i") + constant, "j": second}
     expected = evaluate(expression, {"i": first * i + constant, "j": second, "c": j})
-    assert evaluate(in_terms_of(expression, passes), {"i": i, "c": j}) == expected
+    assert evaluate(in_terms_of(expression, substitutions), {"i": i, "c": j}) == expected
 
 
 @given(SUMS, SUMS, st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS)))
-def test_any_expression_is_a_sum_whose_values_are_those_with_another_sum_in_place_of_a_name(
+def test_substitution_in_expressions_that_are_not_affine(
     known: Affine[str], value: Affine[str], at: dict[str, int]
 ) -> None:
-    # What is no sum of multiples, a quotient and a product here, is a variable, which is worked out where it can be.
+    # Terms that are not affine, here a quotient and a product, are variables, evaluated once their names are known.
     expression = known.expression + parse("(i + 3*n) // 4 - i*j")
     opaque = Affine.around(expression)
     assert opaque.at(at) == evaluate(opaque.expression, at) == evaluate(expression, at)
@@ -87,19 +87,19 @@ def test_any_expression_is_a_sum_whose_values_are_those_with_another_sum_in_plac
     assert loads(dumps(opaque)) == opaque
 
 
-def test_sums_are_written_in_one_way() -> None:
+def test_equal_sums_are_written_in_the_same_way() -> None:
     assert str(in_terms_of(parse("2*(j + 1) + i"), {})) == str(in_terms_of(parse("i + 1 + j*2 + 1"), {}))
 
 
 @pytest.mark.parametrize(
     ("text", "same"), [("2*(i + 1)*3 - j*(4 - 2)", "6*i - 2*j + 6"), ("(i - i + 2)*j", "2*j"), ("2**3*i - i*8", "0")]
 )
-def test_products_with_numbers_are_multiplied_out(text: str, same: str) -> None:
+def test_products_with_numbers_are_expanded(text: str, same: str) -> None:
     assert Affine.of(parse(text)) == Affine.of(parse(same)) is not None
 
 
 @pytest.mark.parametrize("text", ["i*j", "i // 2", "i % 2", "2.0*i", "a[i] + 1", "i**2", "i == 2"])
-def test_what_is_no_sum_of_multiples_is_refused(text: str) -> None:
+def test_expression_that_is_not_affine_gives_none(text: str) -> None:
     assert Affine.of(parse(text)) is None
 
 
@@ -113,6 +113,6 @@ def test_what_is_no_sum_of_multiples_is_refused(text: str) -> None:
         ("i == 2 and i > 1", True),
     ],
 )
-def test_a_condition_is_what_is_left_of_it_where_i_is_2(text: str, expected: bool | str) -> None:
+def test_condition_is_simplified_by_a_known_variable(text: str, expected: bool | str) -> None:
     found = in_terms_of(parse(text), {"i": 2})
     assert found is expected or str(found) == expected

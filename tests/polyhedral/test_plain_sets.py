@@ -1,4 +1,4 @@
-"""Sets and maps as plain numbers: boxes that Python finds in them, by listing their points."""
+"""Test sets and maps as plain numbers, and the boxes found in them, against listed points."""
 
 from itertools import product
 
@@ -16,12 +16,12 @@ FACTORS = st.sampled_from([0, 0, 1, 1, -1, 2, 3, 4, -5, 8, 15])
 
 
 @given(BOXES)
-def test_a_box_is_the_same_box_as_constraints(box: Box) -> None:
+def test_box_is_recovered_from_its_constraints(box: Box) -> None:
     assert plain_box(PlainSet.of(boxed(box))) == box
 
 
 @given(BOXES, st.data())
-def test_the_image_of_a_box_is_none_or_all_that_listed_points_are_mapped_to(box: Box, data: st.DataObject) -> None:
+def test_image_of_a_box_is_none_or_the_image_of_its_points(box: Box, data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(*[FACTORS] * len(box), st.integers(-9, 9)), min_size=1, max_size=3))
     names = [f"x{place}" for place in range(len(box))]
     sums = [Affine.total(dict(zip(names, row, strict=False)), row[-1]) for row in rows]
@@ -38,7 +38,7 @@ def test_the_image_of_a_box_is_none_or_all_that_listed_points_are_mapped_to(box:
 @given(
     st.lists(st.tuples(INTERVALS, INTERVALS), min_size=1, max_size=5), st.sampled_from([(400, 4), (4, 400), (12, 4)])
 )
-def test_boxes_touch_together_what_their_union_does(boxes: list[Box], axes: tuple[int, int]) -> None:
+def test_boxes_touch_the_sectors_of_their_union(boxes: list[Box], axes: tuple[int, int]) -> None:
     union = boxed(boxes[0])
     for each in boxes[1:]:
         union = union.union(boxed(each))

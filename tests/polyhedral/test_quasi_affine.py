@@ -1,4 +1,4 @@
-"""Quasi-affine functions of isl's against the expressions that they are made of, evaluated point by point."""
+"""Test isl's quasi-affine functions against point-by-point evaluation of the original expressions."""
 
 from itertools import product
 from typing import Any
@@ -21,47 +21,49 @@ POINTS = isl.Set("{ [i, j] : 0 <= i < 24 and 0 <= j < 6 }")
 
 
 def values(expression: Any) -> np.ndarray:
-    """Return what *expression* is at each of POINTS."""
+    """Return the value of *expression* at each of POINTS."""
     columns = np.array(list(product(*map(range, LENGTHS.values())))).T
     found = PointwiseEvaluator(dict(zip(LENGTHS, columns, strict=True)))(expression)
     return np.broadcast_to(found, columns[0].shape)
 
 
-# {{{ the same at all points
+# {{{ equal at all points
 
 
 @st.composite
 def integer_expressions(draw: Any, depth: int = 3) -> Any:
-    """Draw an expression of i and j of all operations that are quasi-affine."""
+    """Draw an expression of i and j with any quasi-affine operations."""
     if depth == 0:
         return draw(st.sampled_from([i, j, 3]))
     one, other = (draw(integer_expressions(depth - 1)) for _ in range(2))
     number = draw(st.integers(1, 7))
     condition = prim.Comparison(one, draw(st.sampled_from(["<", "<=", "==", "!=", ">", ">="])), number)
-    drawn = [
+    alternatives = [
         *(one + other, one - other, number * one, -one, one // number, one % number, one // -number, one % -number),
         *(prim.Min((one, other)), prim.Max((one, number)), prim.If(condition, one, other)),
         *(prim.If(prim.LogicalNot(condition), one, number), prim.LeftShift(one, number % 3)),
         *(prim.RightShift(one, number % 3), prim.BitwiseAnd((one, number)), prim.BitwiseAnd((-number, one))),
         *(prim.BitwiseOr((one, number)), prim.BitwiseXor((number, one)), prim.BitwiseNot(one)),
     ]
-    return draw(st.sampled_from(drawn))
+    return draw(st.sampled_from(alternatives))
 
 
 @settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(integer_expressions())
-def test_an_expression_and_its_simplest_form_are_the_same_at_all_points(expression: Any) -> None:
+def test_simplified_expression_is_equal_at_all_points(expression: Any) -> None:
     assert (values(simplified_expression(expression, POINTS)) == values(expression)).all()
 
 
 @settings(max_examples=30, deadline=None, database=None, derandomize=True)
 @given(integer_expressions(2), integer_expressions(2))
-def test_a_map_reaches_what_expressions_reach(one: Any, other: Any) -> None:
-    reached: list[tuple[int, ...]] = []
+def test_range_of_a_map_has_the_values_of_its_expressions(one: Any, other: Any) -> None:
+    values_of_map: list[tuple[int, ...]] = []
     quasi_affine_map(POINTS, (one, other)).range().foreach_point(
-        lambda point: reached.append(tuple(point.get_coordinate_val(isl.dim_type.set, at).to_python() for at in (0, 1)))
+        lambda point: values_of_map.append(
+            tuple(point.get_coordinate_val(isl.dim_type.set, at).to_python() for at in (0, 1))
+        )
     )
-    assert sorted(reached) == sorted(set(zip(values(one).tolist(), values(other).tolist(), strict=True)))
+    assert sorted(values_of_map) == sorted(set(zip(values(one).tolist(), values(other).tolist(), strict=True)))
 
 
 # }}}
@@ -70,14 +72,14 @@ def test_a_map_reaches_what_expressions_reach(one: Any, other: Any) -> None:
 # {{{ the fewest floors
 
 
-def test_floors_that_cancel_or_are_constants_are_left_out(subtests: pytest.Subtests) -> None:
+def test_floors_that_cancel_or_are_constant_are_removed(subtests: pytest.Subtests) -> None:
     for expression, simplest in [
-        # Reshapes: other axes of the same elements, in two steps too.
+        # Reshapes: the same elements with other axes, also in two steps.
         ("6*((3*i + j)//6) + (3*i + j) % 6", "3*i + j"),
         ("6*((3*i + j)//6) + 2*((3*i + j) // 2 % 3) + (3*i + j) % 2", "3*i + j"),
         ("12*((3*i + j)//12) + 3*((3*i + j) % 12 // 3) + (3*i + j) % 3", "3*i + j"),
         ("6*(((i*6 + j)//2)//3) + 2*(((i*6 + j)//2) % 3) + (i*6 + j) % 2", "6*i + j"),
-        # What the loops' lengths tell.
+        # Simplifications that follow from the loop bounds.
         ("(6*i + j)//6", "i"),
         ("(6*i + j) % 6", "j"),
         ("(i + 5) // 30", "0"),
@@ -98,17 +100,17 @@ def test_floors_that_cancel_or_are_constants_are_left_out(subtests: pytest.Subte
 @pytest.mark.parametrize(
     "expression",
     [
-        prim.If(prim.Comparison(i, ">=", 0), i, i + 24),  # how NumPy counts from the end
+        prim.If(prim.Comparison(i, ">=", 0), i, i + 24),  # NumPy's negative indices
         prim.Max((0, prim.Min((i, 23)))),
         prim.If(prim.LogicalOr((prim.Comparison(i, "<", 5), prim.Comparison(i, ">=", 5))), i, j),
         prim.If(prim.Comparison(i, "==", 3), 3, i),
     ],
 )
-def test_cases_that_never_differ_are_one(expression: Any) -> None:
+def test_cases_that_never_differ_are_merged(expression: Any) -> None:
     assert simplified_expression(expression, POINTS) == i
 
 
-def test_what_is_unknown_may_be_a_summand_where_it_is_admitted() -> None:
+def test_unknown_term_may_be_a_summand_if_allowed() -> None:
     unknown = parse("q[k]*j")
     element = 3 * ((2 * i + unknown) // 3) + (2 * i + unknown) % 3 + unknown
     found = simplified_expression(element, POINTS, lambda part: "i" not in get_dependencies(part))
@@ -118,7 +120,7 @@ def test_what_is_unknown_may_be_a_summand_where_it_is_admitted() -> None:
 
 
 @pytest.mark.parametrize("expression", ["i*j", "i & j", "i // j", "x[i]", "1 << i", "f(i)", "i**2", "unknown", "i / 2"])
-def test_what_is_not_quasi_affine_is_refused_by_name(expression: str) -> None:
+def test_expression_that_is_not_quasi_affine_raises(expression: str) -> None:
     with pytest.raises(NotQuasiAffineError):
         simplified_expression(parse(expression) + 2 * i, POINTS)
 

@@ -1,4 +1,4 @@
-"""Counting as polynomials against isl's own enumeration of points."""
+"""Test quasi-polynomial counts against isl's enumeration of points."""
 
 import islpy as isl
 import numpy as np
@@ -12,7 +12,7 @@ from tests.polyhedral.random_sets import ANYTHING, GRID, assuming, boxes, condit
 
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(domains(), conditions())
-def test_polynomials_equal_enumeration_wherever_the_assumptions_hold(domain: str, condition: str) -> None:
+def test_counts_equal_enumeration_where_the_assumptions_hold(domain: str, condition: str) -> None:
     count, points = counted(domain, condition), isl.Set(f"[m, n] -> {domain}")
     assumed = isl.Set.from_basic_set(assuming(condition))
     for sizes in GRID:
@@ -37,7 +37,7 @@ def test_arrays_equal_scalars(domain: str) -> None:
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(boxes, boxes)
-def test_sums_and_products_are_those_of_the_numbers(left: str, right: str) -> None:
+def test_sums_and_products_are_those_of_the_values(left: str, right: str) -> None:
     first, second = counted(f"{{ [i, j] : {left} }}"), counted(f"{{ [i, j] : {right} }}")
     for sizes in GRID[::7]:
         a, b = first(**sizes), second(**sizes)
@@ -46,8 +46,8 @@ def test_sums_and_products_are_those_of_the_numbers(left: str, right: str) -> No
         assert 3 * a == (first * 3)(**sizes) == (3 * first)(**sizes)
 
 
-def test_equal_assumptions_of_other_sizes_are_others() -> None:
-    # isl calls the two sets of sizes equal.
+def test_equal_assumptions_on_other_sizes_are_distinguished() -> None:
+    # isl considers the two sets of sizes equal.
     for name in ("n", "m", "n"):
         universe = isl.BasicSet(f"[{name}] -> {{ : }}").params()
         count = QuasiPolynomial.of_points(isl.Set(f"[{name}] -> {{ [i] : 0 <= i < {name} }}"), universe)
@@ -94,7 +94,7 @@ def test_assumptions_with_large_coefficients_are_checked_exactly() -> None:
 
 
 @pytest.mark.parametrize(("n", "groups"), [(-20, 0), (-1, 0), (0, 0), (1, 1), (16, 1), (17, 2)])
-def test_an_extent_is_never_negative(n: int, groups: int) -> None:
+def test_extent_is_never_negative(n: int, groups: int) -> None:
     extent = isl.PwAff("[n] -> { [(floor((n + 15)/16))] }")
     assert groups == QuasiPolynomial.of_extent(extent, ANYTHING)(n=n)
 
@@ -102,16 +102,16 @@ def test_an_extent_is_never_negative(n: int, groups: int) -> None:
 # }}}
 
 
-# {{{ refusals
+# {{{ errors
 
 
 @pytest.mark.parametrize("domain", ["{ [i] : i >= 0 }", "{ [i] : i <= n }", "{ [i, j] : 0 <= i < n }"])
-def test_infinitely_many_points_are_refused(domain: str) -> None:
+def test_infinitely_many_points_are_rejected(domain: str) -> None:
     with pytest.raises(UnboundedDomainError, match="infinitely many points in"):
         counted(domain)
 
 
-def test_a_line_of_points_that_the_assumptions_bound_is_counted() -> None:
+def test_points_bounded_only_by_assumptions_are_counted() -> None:
     assert counted("{ [i] : n <= i <= m }", "m = n")(n=5) == 1
     assert counted("{ [i] : n <= i and 2*i <= m }", "exists(k: m = 2*n + 2*k and 0 <= k <= 3)")(n=5, m=14) == 3
 
@@ -123,7 +123,7 @@ class TestWithoutBarvinok:
     def _plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("loopyperf.polyhedral.quasipolynomial.engine_is_exact", lambda: False)
 
-    def test_counts_that_depend_on_sizes_are_refused_with_the_remedy(self) -> None:
+    def test_counts_that_depend_on_sizes_raise_with_a_remedy(self) -> None:
         with pytest.raises(EngineError, match=r"lacks barvinok.*pip install .*islpy-barvinok"):
             counted("{ [i] : 0 <= i < n }")
 

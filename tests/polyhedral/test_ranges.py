@@ -1,4 +1,4 @@
-"""Ranges of expressions of passes: they hold what the expression is in each pass, and exactly where it is affine."""
+"""Test bounds of expressions over loop iterations against all values; they are exact for affine expressions."""
 
 from itertools import product
 
@@ -38,7 +38,7 @@ def values(text: str, first: tuple[int, int], second: tuple[int, int]) -> list[i
 @settings(max_examples=30)
 @given(ranges, ranges)
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_bounds_hold_every_value(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
+def test_bounds_contain_every_value(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
     low, high = bounds(parse(text))({"i": first, "j": second})
     found = values(text, first, second)
     assert low <= min(found)
@@ -50,7 +50,7 @@ def test_bounds_hold_every_value(text: str, first: tuple[int, int], second: tupl
 @settings(max_examples=30)
 @given(ranges, ranges)
 @pytest.mark.parametrize("text", OF_INNER)
-def test_truth_is_that_of_every_pass(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
+def test_truth_is_that_of_every_iteration(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
     found = {bool(value) for value in values(text, first, second)}
     decided = truth(parse(text))({"i": first, "j": second})
     assert decided is None or {decided} == found
@@ -59,13 +59,13 @@ def test_truth_is_that_of_every_pass(text: str, first: tuple[int, int], second: 
 @settings(max_examples=30)
 @given(ranges, ranges)
 @pytest.mark.parametrize("text", OF_INNER)
-def test_what_does_not_vary_is_alike_in_every_pass(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
+def test_condition_without_variation_is_constant(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
     if not variation(parse(text), "i")({"i": first, "j": second}):
-        passes = range(first[0], first[1] + 1)
-        assert len({tuple(map(bool, values(text, (i, i), second))) for i in passes}) == 1
+        iterations = range(first[0], first[1] + 1)
+        assert len({tuple(map(bool, values(text, (i, i), second))) for i in iterations}) == 1
 
 
-def test_affine_expressions_are_decided_without_slack() -> None:
+def test_truth_of_affine_conditions_is_exact() -> None:
     box = {"i": (5.0, 20.0), "j": (0.0, 4.0)}
     assert truth(parse("i - j >= 1"))(box) is True
     assert truth(parse("i - j >= 0 and i == 21"))(box) is False
@@ -74,7 +74,7 @@ def test_affine_expressions_are_decided_without_slack() -> None:
     assert truth(parse("f(i)"))(box) is None
 
 
-def test_whatever_an_expression_is_made_of_its_passes_are_found() -> None:
+def test_loop_variables_and_divisors_in_expressions_are_found() -> None:
     assert mentions(parse("f(a[i]) + j"), "i")
     assert not mentions(parse("k // 2"), "i")
     assert divisors_of(parse("i // 4 + (i % 6) >= 2")) == {4, 6}
@@ -92,27 +92,27 @@ def test_whatever_an_expression_is_made_of_its_passes_are_found() -> None:
         ("i * i == 49", 8, 1000),
     ],
 )
-def test_passes_are_alike_up_to_where_a_condition_changes(condition: str, first: int, until: int) -> None:
+def test_iterations_are_periodic_until_a_condition_changes(condition: str, first: int, until: int) -> None:
     loop = Loop("i", 1000, (0,))
     graph = coded_graph(Idg((Instruction("alu", condition=parse(condition)),), (), (loop,)))
     assert PeriodicIterations(graph, loop, ()).until(first, 1000, Surroundings((), first)) == until
 
 
-def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
+def test_edge_from_a_fixed_iteration_ends_the_period_until_it_completes() -> None:
     loop = Loop("i", 1000, (0,))
     graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,)))
     assert PeriodicIterations(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
     assert PeriodicIterations(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
 
 
-def test_edge_that_catches_up_ends_what_is_alike() -> None:
-    # From pass 2i - 20: at i = 14 it is the eighth pass, and results of the ninth on may still be waited for
+def test_edge_that_catches_up_ends_the_periodic_iterations() -> None:
+    # The edge starts at iteration 2i - 20: iteration 8 at i = 14. Results from iteration 9 on may still be pending.
     loop = Loop("i", 1000, (0,))
     graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,)))
     assert PeriodicIterations(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
 
 
-def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
+def test_edge_from_an_earlier_execution_of_a_loop_has_no_effect() -> None:
     inner = Loop("j", 1000, (0,))
     outer = Loop("i", 9, (inner,))
     of_this_run = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine((), 2)), parse("j >= 3"))
@@ -123,7 +123,7 @@ def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
         assert PeriodicIterations(graph, loop, tuple(around)).until(4, 1000, Surroundings((3,), 2)) == until
 
 
-def test_least_and_largest_of_several() -> None:
+def test_bounds_of_minimum_and_maximum() -> None:
     box = {"i": (2.0, 9.0)}
     several = (prim.Variable("i"), 5, 3)
     assert (bounds(prim.Min(several))(box), bounds(prim.Max(several))(box)) == ((2, 3), (5, 9))

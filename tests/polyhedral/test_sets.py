@@ -1,4 +1,4 @@
-"""Sets as products: what the values of one dimension depend on."""
+"""Test the factors of sets, and the intervals of single dimensions."""
 
 from functools import reduce
 
@@ -22,19 +22,19 @@ TILES = isl.BasicSet("[n] -> { [o, i, s] : 0 <= o and 0 <= i <= 11 and 12o + i <
         ("s", (), None),
     ],
 )
-def test_values_are_constant_where_neither_sizes_nor_what_is_given_matter(
+def test_interval_exists_if_it_is_independent_of_other_dimensions(
     name: str, given: tuple[str, ...], values: range | None
 ) -> None:
     assert dimension_interval(TILES, name, given) == values
 
 
-def test_a_dimension_without_an_end_has_no_interval() -> None:
+def test_unbounded_dimension_has_no_interval() -> None:
     points = isl.BasicSet("{ [i, j] : 0 <= i and j = 3 }")
     assert dimension_interval(points, "i") is None
     assert dimension_interval(points, "j") == range(3, 4)
 
 
-def test_an_empty_set_has_no_interval() -> None:
+def test_empty_set_has_no_interval() -> None:
     assert dimension_interval(isl.BasicSet("{ [i] : 0 <= i < 0 }"), "i") is None
 
 
@@ -46,7 +46,7 @@ def test_an_empty_set_has_no_interval() -> None:
         ("{ [i, j] : exists (e: 0 <= i < 9 and 0 <= j < 9 and -1 <= i + j - 4e <= 0) }", [[0, 1]]),
     ],
 )
-def test_a_set_is_the_product_of_its_factors(text: str, together: list[list[int]]) -> None:
+def test_set_is_the_product_of_its_factors(text: str, together: list[list[int]]) -> None:
     points = isl.BasicSet(text)
     parts = list(factors(points))
     assert [places for places, _ in parts] == together

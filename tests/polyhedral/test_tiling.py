@@ -1,4 +1,4 @@
-"""Joining the variables of tiles keeps the number of points, and brings loops back to what they were."""
+"""Test that joining the variables of tiles keeps the number of points and restores the original loops."""
 
 import islpy as isl
 import pytest
@@ -9,7 +9,7 @@ from loopyperf.polyhedral.sets import without_tiles
 from tests.polyhedral.random_sets import GRID, boxes, constraints, counted, fixed
 
 
-def test_tiled_loops_become_what_they_were(subtests: pytest.Subtests) -> None:
+def test_tiled_loops_are_restored(subtests: pytest.Subtests) -> None:
     for tiled, plain in [
         ("{ [o, i] : 0 <= i < 16 and 0 <= o and 16*o + i < n }", "{ [x] : 0 <= x < n }"),
         ("{ [i, o] : 0 <= i < 16 and m <= 16*o + i < n }", "{ [x] : m <= x < n }"),
@@ -20,18 +20,18 @@ def test_tiled_loops_become_what_they_were(subtests: pytest.Subtests) -> None:
         ),
         # Tiles of tiles.
         ("{ [o, k, i] : 0 <= i < 4 and 0 <= k < 8 and 0 <= 32*o + 4*k + i < n }", "{ [x] : 0 <= x < n }"),
-        # Of two pieces: all but one point.
+        # Two pieces: all points but one.
         ("{ [o, i] : 0 <= i < 8 and 0 <= 8*o + i < n and 8*o + i != 5 }", "{ [x] : 0 <= x < n and x != 5 }"),
         (
             "{ [o, i] : 0 <= i < 8 and 0 <= 8*o + i < n and (8*o + i) mod 3 = 1 }",
             "{ [x] : 0 <= x < n and x mod 3 = 1 }",
         ),
-        # Pieces of which one has but half a tile.
+        # Two pieces, one of which has only half a tile.
         (
             "{ [o, i] : 0 <= i and (o = 0 and i < 8 or o > 0 and i < 16 and 16*o + i < n) }",
             "{ [x] : 0 <= x < 8 or 16 <= x < n }",
         ),
-        # Half a tile, of which there would be holes.
+        # Half a tile, which would leave holes.
         ("{ [o, i] : 0 <= i < 8 and 0 <= 16*o + i < n }", None),
         ("{ [o, i, k] : 0 <= i < 8 and 0 <= 16*o + i + 4*k < n and 0 <= k <= m }", None),
         # Not tiles: the inner variable leaves its tile, or has no bound of its own.
@@ -45,7 +45,7 @@ def test_tiled_loops_become_what_they_were(subtests: pytest.Subtests) -> None:
             assert joined.plain_is_equal(isl.Set(f"[m, n] -> {plain or tiled}"))
 
 
-def test_a_tiled_triangle_has_the_polynomial_of_a_triangle() -> None:
+def test_tiled_triangle_has_the_polynomial_of_a_triangle() -> None:
     tiled = "{ [o, i, p, j] : 0 <= i < 16 and 0 <= o and 16*o + i < n and 0 <= j < 4 and 0 <= 4*p + j <= 16*o + i }"
     assert str(counted(tiled, "n >= 1")) == "n^2/2 + n/2"
 

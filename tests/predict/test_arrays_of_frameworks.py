@@ -1,4 +1,4 @@
-"""Arrays as frameworks declare them: axes of unknown length, separate arrays, offsets to be found."""
+"""Test arrays as frameworks declare them: axes of unknown length, separate arrays and automatic offsets."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ def in_groups(domain: str, code: str, *arguments: Any, lane: str = "i") -> lp.Tr
     return lp.split_iname(knl, lane, 64, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_an_axis_of_unknown_length_costs_what_is_reached_of_it() -> None:
-    # PyOP2's wrappers: rows of 3 places, of one value each; nobody says how many rows there are.
+def test_axis_of_unknown_length_costs_its_accessed_part() -> None:
+    # PyOP2 declares arrays with rows of 3 elements and an unknown number of rows.
     def wrapper(index: str, first: str | None) -> lp.TranslationUnit:
         types = {"dat": np.float64, "out": np.float64} | ({"map": np.int32} if "map" in index else {})
         rows = [lp.GlobalArg(name, dtype, shape=(first, 3), strides=(3, 1)) for name, dtype in types.items()]
@@ -32,7 +32,7 @@ def test_an_axis_of_unknown_length_costs_what_is_reached_of_it() -> None:
     assert lpp.count(unknown, typical={"len(dat)": 300_000, "dat": "1"}).left_out == ()
 
 
-def test_separate_arrays_cost_as_much_as_arrays_of_their_own() -> None:
+def test_separate_axis_costs_as_much_as_individual_arrays() -> None:
     def seconds(value: str, *arrays: lp.GlobalArg) -> Any:
         knl = in_groups("{[i]: 0 <= i < n}", f"y[i] = {value}", lp.ValueArg("n", np.int32), *arrays)
         return lpp.estimate(knl, n=1_000_000, device="nvidia-a100", model="pipeline").seconds
@@ -40,4 +40,4 @@ def test_separate_arrays_cost_as_much_as_arrays_of_their_own() -> None:
     separate = lp.GlobalArg("v", np.float64, shape="2, n", dim_tags="sep,C", offset=lp.auto)
     found = seconds("v[0, i] + v[1, i]", separate, lp.GlobalArg("y", np.float64, shape="n"))
     own = seconds("v0[i] + v1[i]", *(lp.GlobalArg(name, np.float64, shape="n") for name in ("v0", "v1", "y")))
-    assert found == pytest.approx(own, rel=0.01)  # two offsets are loaded
+    assert found == pytest.approx(own, rel=0.01)  # the kernel also loads two offsets

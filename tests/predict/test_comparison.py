@@ -1,4 +1,4 @@
-"""Models side by side: they say what they say alone, and those that cannot answer say why."""
+"""Test `compare` and `compare_occupancies`: estimates of several models, and reasons of those without one."""
 
 import json
 from dataclasses import replace
@@ -42,42 +42,42 @@ def curves() -> lpp.OccupancyComparison:
     return lpp.compare_occupancies(doubled(), n=N, device=V100)
 
 
-def test_every_model_is_asked(comparison: lpp.Comparison):
+def test_comparison_contains_every_model(comparison: lpp.Comparison):
     assert {*comparison.estimates, "overlap", "sampled", "learned"} == set(MODELS)
     assert set(comparison.refusals) == {"overlap", "sampled", "learned"}
     assert "executes part of the kernel" in comparison.refusals["sampled"]
     assert "no fit for device" in comparison.refusals["overlap"]
 
 
-def test_each_model_says_what_it_says_alone(comparison: lpp.Comparison):
+def test_each_estimate_equals_that_of_the_model_alone(comparison: lpp.Comparison):
     for name, found in comparison.estimates.items():
         which = {"device": V100} if isinstance(MODELS[name], DeviceModel) else {"fit": FIT}
         assert found == lpp.estimate(doubled(), n=N, model=name, **which), name
 
 
-def test_cycles_are_those_of_the_core(comparison: lpp.Comparison):
+def test_cycles_use_the_core_clock(comparison: lpp.Comparison):
     for name, seconds in comparison.seconds.items():
         assert comparison.cycles[name] == seconds * V100.clock
         assert comparison.bounds[name] == comparison.estimates[name].bound
 
 
 @pytest.mark.parametrize("models", ["volkov", 3])
-def test_models_are_several_names(models: object):
+def test_models_must_be_a_list_of_names(models: object):
     with pytest.raises(ParameterError, match="models must be a list of model names, got"):
         lpp.compare(doubled(), n=N, device=V100, models=models)
 
 
-def test_a_model_without_a_fit_says_so():
+def test_model_without_a_fit_is_reported():
     found = lpp.compare(doubled(), n=N, device=V100, models=["linear", "roofline"])
     assert list(found.estimates) == ["roofline"]
     assert "no fit for device 'nvidia-v100'" in found.refusals["linear"]
 
 
-def test_a_model_that_lacks_a_number_names_it():
+def test_missing_device_parameters_are_reported():
     without = tuple(each for each in V100.memory if each.name != "L2")
     found = lpp.compare(doubled(), n=N, device=replace(V100, memory=without), models=["volkov", "pipeline"])
-    assert set(found.estimates) == {"volkov", "pipeline"}  # what is not described is not there
-    # A device that states no throughput: nothing can be timed, and a model with a fit answers.
+    assert set(found.estimates) == {"volkov", "pipeline"}  # unknown memory levels are ignored
+    # Without any throughput, only models with a fit predict a time.
     bare = replace(V100, instructions=(), throughput=Throughput(slug=V100.slug, place="throughput"))
     found = lpp.compare(doubled(), n=N, device=bare, fit=FIT, models=["linear", "roofline", "pipeline"])
     assert set(found.estimates) == {"linear"}
@@ -85,16 +85,16 @@ def test_a_model_that_lacks_a_number_names_it():
     assert "lacks throughput" in found.refusals["roofline"]
 
 
-def test_printed_a_comparison_has_a_line_for_each_model(comparison: lpp.Comparison):
+def test_text_has_a_line_for_each_model(comparison: lpp.Comparison):
     lines = str(comparison).splitlines()
     assert lines[0] == f"doubled(n={N}) on nvidia-v100: 13 models, 3 without a prediction"
     assert lines[1].split()[-2:] == ["time", "cycles"]
     assert [line.split()[0] for line in lines[2:15]] == list(comparison.estimates)
-    told = " ".join(lines[15:]).split("no prediction: ")[1:]
-    assert [sentence.partition(":")[0] for sentence in told] == list(comparison.refusals)
+    reasons = " ".join(lines[15:]).split("no prediction: ")[1:]
+    assert [sentence.partition(":")[0] for sentence in reasons] == list(comparison.refusals)
 
 
-def test_a_comparison_survives_json(comparison: lpp.Comparison, curves: lpp.OccupancyComparison):
+def test_comparison_is_json_serializable(comparison: lpp.Comparison, curves: lpp.OccupancyComparison):
     assert json.loads(json.dumps(comparison.to_dict())) == comparison.to_dict()
     assert json.loads(json.dumps(curves.to_dict())) == curves.to_dict()
 
@@ -102,24 +102,24 @@ def test_a_comparison_survives_json(comparison: lpp.Comparison, curves: lpp.Occu
 # {{{ over the occupancy
 
 
-def test_curves_end_where_the_core_is_full(curves: lpp.OccupancyComparison, comparison: lpp.Comparison):
-    # Groups of one warp: 32 groups are all that a core takes.
+def test_curves_end_at_full_occupancy(curves: lpp.OccupancyComparison, comparison: lpp.Comparison):
+    # Groups have one warp, and a core has at most 32 groups.
     assert curves.concurrent_groups == curves.warps == tuple(range(1, 33))
     for name, times in curves.seconds.items():
         assert times[-1] == comparison.seconds[name], name
         assert times.shape == (32,)
 
 
-def test_more_groups_at_once_never_take_longer_by_models_that_saturate(curves: lpp.OccupancyComparison):
-    # But for the last run, which may have few warps: it takes as long as one warp alone, the 410th part of the time
-    # with one at once (2^20/32 groups on 80 cores).
+def test_times_of_saturating_models_do_not_increase_with_occupancy(curves: lpp.OccupancyComparison):
+    # An increase is possible by one partial wave. It takes as long as one warp, which is 1/410 of the time at an
+    # occupancy of one group (2^20/32 groups on 80 cores).
     for name in ("roofline", "volkov", "transit"):
         assert (np.diff(curves.seconds[name]) <= curves.seconds[name][0] / 410).all(), name
         assert curves.seconds[name][-1] < 0.4 * curves.seconds[name][0] or name == "roofline"
 
 
-def test_performance_is_relative_to_one_time_for_all_models(curves: lpp.OccupancyComparison):
-    # As in Lemeire, Fig. 17: what one model says less of than another is a higher curve.
+def test_performance_of_all_models_has_one_reference_time(curves: lpp.OccupancyComparison):
+    # As in Lemeire, Fig. 17, a model that predicts a shorter time has a higher curve.
     assert curves.performance()["pipeline"][0] == 100
     for standard, seconds in (("pipeline", curves.seconds["pipeline"][0]), ("roofline", curves.seconds["roofline"][0])):
         for name, found in curves.performance(standard).items():
@@ -129,19 +129,19 @@ def test_performance_is_relative_to_one_time_for_all_models(curves: lpp.Occupanc
         curves.performance("linear")
 
 
-def test_points_are_runs_in_a_second_over_warps(curves: lpp.OccupancyComparison):
+def test_points_are_runs_per_second_over_warps(curves: lpp.OccupancyComparison):
     points = dict(curves.points["pipeline"])
     assert list(points) == list(curves.warps)
     assert list(points.values()) == pytest.approx(1 / curves.seconds["pipeline"])
 
 
-def test_fitted_models_know_no_occupancy(curves: lpp.OccupancyComparison):
+def test_fitted_models_do_not_depend_on_occupancy(curves: lpp.OccupancyComparison):
     assert curves.refusals == dict.fromkeys(
         ("linear", "overlap", "sampled", "learned"), "does not depend on the number of resident groups"
     )
 
 
-def test_printed_curves_have_a_line_for_each_model(curves: lpp.OccupancyComparison):
+def test_text_of_curves_has_a_line_for_each_model(curves: lpp.OccupancyComparison):
     lines = str(curves).splitlines()[2:]
     assert lines[0].split() == ["warps", "1", "7", "13", "20", "26", "32"]
     assert [line.split()[0] for line in lines[1:13]] == list(curves.seconds)
@@ -156,7 +156,7 @@ def test_printed_curves_have_a_line_for_each_model(curves: lpp.OccupancyComparis
 # {{{ bad input
 
 
-def test_more_groups_than_there_is_room_for_are_refused():
+def test_more_groups_than_fit_on_a_core_are_refused():
     with pytest.raises(OccupancyError, match=r"concurrent_groups must be 1 to 32 for .* \(limited by groups\), got 33"):
         lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=[1, 33])
     with pytest.raises(OccupancyError, match=r"concurrent_groups must be 1 to 32 for .*, got 0"):
@@ -164,19 +164,19 @@ def test_more_groups_than_there_is_room_for_are_refused():
 
 
 @pytest.mark.parametrize("groups", [[], [1.5], ["a"], [None]])
-def test_groups_that_are_no_integers_are_refused(groups):
+def test_non_integer_groups_are_refused(groups):
     with pytest.raises(OccupancyError, match="concurrent_groups must be one or more integers"):
         lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=groups)
 
 
-def test_a_launch_without_groups_has_no_occupancy():
+def test_launch_without_groups_has_no_occupancy():
     unit = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [lp.GlobalArg("a,b", np.float32, shape="n"), ...])
     unit = lp.split_iname(lp.assume(unit, "n >= 0"), "i", 32, outer_tag="g.0", inner_tag="l.0")
     with pytest.raises(ParameterError, match="launches no groups"):
         lpp.compare_occupancies(unit, n=0, device=V100)
 
 
-def test_what_estimate_refuses_is_refused():
+def test_invalid_arguments_of_estimate_are_refused():
     with pytest.raises(UnknownModelError, match="volkow"):
         lpp.compare(doubled(), n=N, device=V100, models=["volkow"])
     with pytest.raises(UnknownDeviceError, match="nvidia-v1000"):
@@ -192,7 +192,7 @@ def test_what_estimate_refuses_is_refused():
 # }}}
 
 
-def test_a_device_that_is_not_described_answers_by_its_fits(make_fit):
+def test_device_without_parameters_uses_its_fit(make_fit):
     weights = dict.fromkeys(lpp.count(doubled()).properties(), 1e-9)
     fit = make_fit(weights=weights, device="Nobody's GPU", slug="nobody-s-gpu")
     found = lpp.compare(doubled(), n=N, fit=fit)

@@ -1,4 +1,4 @@
-"""What a profiler counts, predicted: sums that can be written down by hand, and what is refused."""
+"""Test predicted profiler counters against sums computed by hand."""
 
 import loopy as lp
 import numpy as np
@@ -11,11 +11,11 @@ from tests.kernels import doubled, two_launches
 
 TURING = {"device": "nvidia-rtx-2080-ti"}
 MANY = 2**24
-"""numbers: more than a cache has room for"""
+"""number of elements; more than fit in L2"""
 
 
 def transposed_tile(pad: int) -> lp.TranslationUnit:
-    """Each work-item of a warp writes into a row of its own of a tile, whose rows have 32 numbers and a *pad*."""
+    """Return a kernel in which each lane of a warp writes to its own row of a tile; rows have 32 + *pad* floats."""
     kernel = lp.make_kernel(
         "{[g, i]: 0 <= g < 128 and 0 <= i < 32}",
         """
@@ -35,38 +35,38 @@ def transposed_tile(pad: int) -> lp.TranslationUnit:
     return lp.tag_inames(kernel, "g:g.0, i:l.0")
 
 
-def test_what_the_shared_cache_has_room_for_is_not_written_within_the_launch():
+def test_writes_that_fit_in_l2_do_not_reach_dram_during_the_launch():
     found = lpp.counters(doubled(group=256), n=2**18, **TURING)
     assert found["lts__t_sectors_op_write.sum"] == 2**15
     assert found["dram__sectors_write.sum"] == 0
 
 
-def test_a_kernel_that_doubles_numbers_moves_each_sector_once_by_way_of_all_levels():
+def test_streaming_kernel_moves_each_sector_once_through_all_levels():
     found = lpp.counters(doubled(group=256), n=MANY, **TURING)
     for direction, op in (("read", "ld"), ("write", "st")):
         assert found[f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum"] == MANY / 32
         assert found[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum"] == MANY / 8
         assert found[f"lts__t_sectors_op_{direction}.sum"] == pytest.approx(MANY / 8)
-    left = 0.5 * 5.5 * 2**20 / 32  # of the cache: written after the launch
+    left = 0.5 * 5.5 * 2**20 / 32  # sectors in L2 that are written back after the launch
     assert found["dram__sectors_read.sum"] == pytest.approx(MANY / 8)
     assert found["dram__sectors_write.sum"] == pytest.approx(MANY / 8 - left)
     assert found["smsp__sass_thread_inst_executed_op_memory_pred_on.sum"] == 2 * MANY
     assert found["smsp__sass_thread_inst_executed_op_fp32_pred_on.sum"] == MANY
     assert found["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 0
-    # What is moved, over what could be in the time that is predicted.
+    # The throughput is the traffic over the predicted time, relative to the peak bandwidth of 616 GB/s.
     seconds = float(lpp.estimate(doubled(group=256), n=MANY, model="pipeline", **TURING).seconds)
     moved = 32 * (MANY / 4 - left) / seconds / 616e9
     assert found["dram__throughput.avg.pct_of_peak_sustained_elapsed"] == pytest.approx(100 * moved, rel=1e-6)
 
 
 @pytest.mark.parametrize(("pad", "wavefronts"), [(0, 32), (1, 1), (2, 2), (8, 8)])
-def test_work_items_that_write_into_rows_of_a_tile_pass_through_its_banks_so_often(pad: int, wavefronts: int):
+def test_padding_reduces_bank_conflicts_of_column_accesses(pad: int, wavefronts: int):
     found = lpp.counters(transposed_tile(pad), **TURING)
     for op in ("ld", "st"):
         assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == 128 * wavefronts
 
 
-def test_the_last_warp_of_a_group_has_fewer_lanes():
+def test_partial_warps_reduce_the_mean_number_of_lanes():
     full, partial = (lpp.counters(doubled(group=group), n=48 * 640, **TURING) for group in (64, 48))
     lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
     assert (full[lanes], partial[lanes]) == (32, (32 + 16) / 2)
@@ -74,8 +74,8 @@ def test_the_last_warp_of_a_group_has_fewer_lanes():
         assert each["smsp__sass_thread_inst_executed_op_memory_pred_on.sum"] == 2 * 48 * 640
 
 
-def test_registers_and_residence_are_those_of_the_compiler_and_the_core():
-    found, machine = (ask(doubled(group=256), n=MANY, **TURING) for ask in (lpp.counters, lpp.machine_program))
+def test_registers_and_occupancy_match_the_machine_program():
+    found, machine = (analyze(doubled(group=256), n=MANY, **TURING) for analyze in (lpp.counters, lpp.machine_program))
     (launch,) = machine.launches
     assert found["launch__registers_per_thread"] == launch.registers
     assert found["sm__maximum_warps_per_active_cycle_pct"] == 100 * launch.room.share
@@ -85,14 +85,14 @@ def test_registers_and_residence_are_those_of_the_compiler_and_the_core():
     )
 
 
-def test_launches_are_told_apart():
+def test_each_launch_has_its_own_counters():
     found = lpp.counters(two_launches(), n=1024, **TURING)
     assert [each["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] for each in found.launches] == [64, 32]
     with pytest.raises(ParameterError, match=r"has 2 launches; use one of counters\.launches"):
         _ = found["smsp__inst_executed.sum"]
 
 
-def test_a_metric_that_is_not_predicted_is_said_to_be_none():
+def test_unknown_metric_is_refused():
     found = lpp.counters(doubled(), n=64, **TURING)
     with pytest.raises(
         ParameterError, match=r"'dram__cycles' is not predicted; choose one of: dram__sectors_read\.sum, "
@@ -100,12 +100,12 @@ def test_a_metric_that_is_not_predicted_is_said_to_be_none():
         _ = found["dram__cycles"]
 
 
-def test_a_device_of_another_vendor_has_no_such_metrics():
+def test_device_of_another_vendor_is_refused():
     with pytest.raises(ParameterError, match=r"counters are Nsight Compute metrics, .*; 'amd-r9-fury' is from AMD"):
         lpp.counters(doubled(), n=64, device="amd-r9-fury")
 
 
-def test_what_is_printed_has_a_unit_for_all_but_ratios():
+def test_all_metrics_but_ratios_have_a_unit():
     found = lpp.counters(doubled(), n=64, **TURING)
     assert max(map(len, str(found).splitlines())) <= 80
     units = {metric: unit_of_metric(metric) for metric in found.launches[0].values}
@@ -116,7 +116,7 @@ def test_what_is_printed_has_a_unit_for_all_but_ratios():
     ]
 
 
-def test_elements_of_constant_memory_are_operands_unless_lanes_choose_them():
+def test_constant_memory_is_loaded_only_with_lane_dependent_indices():
     def loads(index: str) -> float:
         table = np.arange(16, dtype=np.float32)
         constant = lp.TemporaryVariable("c", initializer=table, address_space=lp.AddressSpace.GLOBAL, read_only=True)
@@ -133,7 +133,7 @@ def test_elements_of_constant_memory_are_operands_unless_lanes_choose_them():
     assert (loads("3"), loads("i // 2")) == (4, 8)
 
 
-def test_wavefronts_are_the_mean_over_warps_that_lie_otherwise_in_the_rows_of_a_group():
+def test_wavefronts_sum_over_warps_with_different_alignments():
     width, height, row = 48, 6, 62
     kernel = lp.make_kernel(
         f"{{[g, i, j]: 0 <= g < 4 and 0 <= i < {width} and 0 <= j < {height}}}",
@@ -152,7 +152,7 @@ def test_wavefronts_are_the_mean_over_warps_that_lie_otherwise_in_the_rows_of_a_
     )
     found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0, j:l.1"), **TURING)
     words = np.array([j * row + i for j in range(height) for i in range(width)]).reshape(-1, 32)
-    wavefronts = sum(np.bincount(warp % 32).max() for warp in words)  # all words differ
+    wavefronts = sum(np.bincount(warp % 32).max() for warp in words)  # all words are distinct
     assert wavefronts > len(words)
     for op in ("ld", "st"):
         assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == pytest.approx(4 * wavefronts)

@@ -1,4 +1,4 @@
-"""A device has the name that its driver gives it and that of its description: a fit is found by either."""
+"""Test that fits are found by the name of the driver and by the name in the device catalog."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ KERNEL = doubled()
 
 @pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060 6GB"])
 @pytest.mark.parametrize("slug", ["nvidia-gtx-1060", "geforce-gtx-1060-6gb"])
-def test_a_fit_may_know_the_device_by_another_name(slug: str, asked: str, make_fit, own_data: Path, tmp_path: Path):
+def test_fit_is_found_by_either_name_of_the_device(slug: str, asked: str, make_fit, own_data: Path, tmp_path: Path):
     save_fit(make_fit(slug=slug), tmp_path / "mine.json")
     for fit in (tmp_path / "mine.json", make_fit(slug=slug)):
         assert lpp.estimate(KERNEL, n=64, device=asked, fit=fit).device == slug
@@ -25,9 +25,7 @@ def test_a_fit_may_know_the_device_by_another_name(slug: str, asked: str, make_f
         assert (answer.device, answer.model) == (slug, "linear")
 
 
-def test_the_local_device_has_the_fit_that_knows_it_by_another_name(
-    make_fit, own_data: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_local_device_uses_the_fit_under_its_other_name(make_fit, own_data: Path, monkeypatch: pytest.MonkeyPatch):
     environment = SimpleNamespace(slug="geforce-gtx-1060-6gb")
     monkeypatch.setattr(choice, "open_backend", lambda name: SimpleNamespace(environment=environment))
     assert lpp.estimate(KERNEL, n=64, model="roofline").device == "nvidia-gtx-1060"

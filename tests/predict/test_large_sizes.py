@@ -1,4 +1,4 @@
-"""Sizes beyond what 64 bits hold: counts are exact at them, and what numbers passes and addresses refuses them."""
+"""Test sizes beyond 64 bits: counts are exact, and functions that enumerate iterations or addresses refuse them."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -47,13 +47,13 @@ def test_counts_are_exact_at_any_size(n: int) -> None:
     counts = lpp.count(multiplication()).properties()
     assert counts["f32 add"](n=n) == n**3
     assert counts.evaluate(n=n)["work-groups"] == (-(-n // 16)) ** 2
-    # An array of sizes has the same numbers, whether they fit into its type or not.
+    # An array of sizes gives the same counts, whether or not the counts fit into its type.
     several = np.array([n, n - 1], dtype=object if n >= 2**63 else np.int64)
     assert [n**3, (n - 1) ** 3] == counts.evaluate(n=several)["f32 add"].tolist()
 
 
 @pytest.mark.parametrize("n", LARGE[:-1], ids=number_in_words)
-def test_a_fit_of_counts_answers_as_fractions_do(n: int) -> None:
+def test_fit_of_counts_matches_rational_arithmetic(n: int) -> None:
     fit, counts = (
         lpp.load_fit(FITS / FITTED / "linear.json"),
         lpp.count(multiplication(), counting="paper").properties().evaluate(n=n),
@@ -65,7 +65,7 @@ def test_a_fit_of_counts_answers_as_fractions_do(n: int) -> None:
     assert batch == pytest.approx([float(exact)], rel=1e-12)
 
 
-def test_a_count_beyond_all_floats_is_refused_by_its_size() -> None:
+def test_count_beyond_floating_point_is_refused_with_the_size() -> None:
     message = "^at n = about 10\\^5000 a count exceeds the largest floating-point number, 1.8e\\+308"
     with pytest.raises(ParameterError, match=message):
         lpp.estimate(scaled(), n=10**5000, device=FITTED)
@@ -75,8 +75,8 @@ def test_a_count_beyond_all_floats_is_refused_by_its_size() -> None:
         lpp.throughput_bounds(scaled(), device=GPU).seconds(n=10**5000)
 
 
-Asked = Callable[[lp.TranslationUnit, Any], object]
-ROADS: dict[str, Asked] = {
+Function = Callable[[lp.TranslationUnit, Any], object]
+FUNCTIONS: dict[str, Function] = {
     "estimate": lambda unit, n: lpp.estimate(unit, n=n, device=GPU, model="pipeline"),
     "roofline": lambda unit, n: lpp.roofline(unit, n=n, device=GPU),
     "compare": lambda unit, n: lpp.compare(unit, n=n, device=GPU),
@@ -89,50 +89,50 @@ ROADS: dict[str, Asked] = {
 }
 
 
-def test_what_numbers_passes_names_the_size_and_the_limit(subtests: pytest.Subtests) -> None:
+def test_functions_that_enumerate_iterations_name_the_size_and_the_limit(subtests: pytest.Subtests) -> None:
     for n in [*LARGE, np.uint64(2**63)]:
-        for road in sorted(ROADS):
+        for road in sorted(FUNCTIONS):
             with subtests.test(n=number_in_words(n), road=road):
                 with pytest.raises(
                     ParameterError, match=r"^size n is [^,]*, too large .* below 2\^62 = 4.61e\+18"
                 ) as refusal:
-                    ROADS[road](scaled(), n)
+                    FUNCTIONS[road](scaled(), n)
                 assert number_in_words(int(n)) in str(refusal.value)
 
 
-def test_an_array_of_sizes_is_refused_by_the_one_that_is_too_large() -> None:
+def test_array_with_a_too_large_size_is_refused_by_value() -> None:
     with pytest.raises(ParameterError, match=r"^size n is 4611686018427387904, "):
         lpp.estimate(scaled(), n=np.array([4096, 2**62]), device=GPU, model="roofline")
 
 
-def test_a_float_is_no_size_however_large() -> None:
+def test_large_float_size_is_refused() -> None:
     for model in (None, "roofline"):
         with pytest.raises(ParameterError, match="size n must be an integer, got 1e\\+20"):
             lpp.estimate(scaled(), n=1e20, device=FITTED if model is None else GPU, model=model)
 
 
 def test_addresses_beyond_64_bits_are_refused() -> None:
-    # 2^31 rows of 2^31 floats are 2^64 bytes; the warp that stands for all is in the middle.
+    # 2^31 rows of 2^31 floats are 2^64 bytes. The representative warp is in the middle.
     message = r"^at n = 2147483648 an access of '[ab]' reaches byte 9.22e\+18, .* 2\^62"
     with pytest.raises(ParameterError, match=message):
         lpp.estimate(multiplication(), n=2**31, device=GPU, model="roofline")
 
 
-def test_below_the_limit_a_multiplication_takes_as_the_cube_of_its_size() -> None:
+def test_matrix_multiplication_time_grows_with_the_cube_of_the_size() -> None:
     small, large = (
         float(lpp.estimate(multiplication(), n=n, device=GPU, model="roofline").seconds) for n in (2**20, 2**29)
     )
     assert large == pytest.approx(small * 8**9, rel=1e-4)
 
 
-def test_more_passes_than_a_size_has_are_refused() -> None:
+def test_too_many_loop_iterations_are_refused() -> None:
     arrays = [lp.GlobalArg("y", np.float32, shape="64"), N]
     unit = lp.make_kernel("{[i,j]: 0<=i<1000*n and 0<=j<64}", "y[j] = y[j] + 1 {inames=i:j}", arrays, **common())
     with pytest.raises(ParameterError, match=r"^at n = 2305843009213693952 there are more loop iterations or groups"):
         lpp.roofline(grouped(unit, "j", 0), n=2**61, device=GPU)
 
 
-def test_sizes_are_named_in_few_words() -> None:
+def test_sizes_are_abbreviated_in_messages() -> None:
     sizes = {"n": 10**29, "m": -(10**5000), "k": np.array([3, 2**70], dtype=object), "l": np.array([], dtype=int)}
     assert f"n = {10**29}, m = about -10^5000, k = up to {2**70}, l = none" == sizes_in_words(sizes)
 
@@ -150,26 +150,26 @@ def scaled():
 
 
 @pytest.mark.parametrize("command", ["estimate", "explain", "compare", "trace"])
-def test_commands_refuse_such_sizes_on_one_line(tmp_path: Path, command: str) -> None:
+def test_commands_refuse_too_large_sizes_in_one_line(tmp_path: Path, command: str) -> None:
     file = tmp_path / "large.py"
     file.write_text(SOURCE, encoding="utf-8")
     output = ["--output", str(tmp_path / "out")] if command == "trace" else []
     model = ["--model", "pipeline"] if command == "estimate" else []
-    asked = [command, f"{file}:scaled", "--set", f"n={10**20}", "--device", GPU, *model, *output]
-    done = CliRunner().invoke(program, asked)
+    arguments = [command, f"{file}:scaled", "--set", f"n={10**20}", "--device", GPU, *model, *output]
+    done = CliRunner().invoke(program, arguments)
     assert (done.exit_code, isinstance(done.exception, (SystemExit, LoopyperfError))) == (1, True)
     assert f"size n is {10**20}" in " ".join(done.output.split())
 
 
-def answer(n: object, **options: Any) -> tuple[int, ...] | str:
-    """Return the shape of what *n* is answered with, or what it is refused for."""
+def shape_or_error(n: object, **options: Any) -> tuple[int, ...] | str:
+    """Return the shape of the seconds for *n*, or the error message."""
     try:
         return np.shape(lpp.estimate(scaled(), n=n, **options).seconds)
     except ParameterError as refused:
         return str(refused)
 
 
-def test_a_model_of_the_device_takes_and_refuses_the_arrays_that_a_fit_takes_and_refuses() -> None:
+def test_device_models_and_fits_accept_the_same_arrays() -> None:
     admitted = (
         *(np.array(each, dtype=object) for each in (128, [128, 256], [[128], [256]], [np.int64(128), np.int8(16)], [])),
         *(np.array([128, 256], dtype=dtype) for dtype in (np.int16, np.uint64)),
@@ -181,6 +181,6 @@ def test_a_model_of_the_device_takes_and_refuses_the_arrays_that_a_fit_takes_and
         np.ma.array([128, 256], mask=[False, True]),
     )
     for n in (*admitted, *refused):
-        by_fit = answer(n, device=FITTED)
-        assert by_fit == answer(n, device=GPU, model="roofline")
+        by_fit = shape_or_error(n, device=FITTED)
+        assert by_fit == shape_or_error(n, device=GPU, model="roofline")
         assert isinstance(by_fit, str) == any(n is each for each in refused)

@@ -1,4 +1,4 @@
-"""The whole road once on a real device: PoCL, with a folder of two tiny kernel files."""
+"""Test calibration, validation and estimates end to end on PoCL, with two small kernel files."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.small_campaign import write_kernel_files
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
-def test_a_device_is_calibrated_validated_and_then_meant(tmp_path: Path):
+def test_calibration_validation_and_estimate_work_on_pocl(tmp_path: Path):
     pytest.importorskip("pyopencl")
     backend = open_backend("opencl")
     protocol = Protocol(runs=5, dropped=1, probe_runs=2)

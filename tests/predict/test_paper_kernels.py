@@ -1,7 +1,7 @@
-"""The paper's four test kernels on its R9 Fury: estimates equal closed forms in the size, derived here by hand.
+"""Test estimates of the paper's four test kernels on its R9 Fury against closed forms derived by hand.
 
-Paper counting, 256 work-items in a group, the sizes of section 5 for the R9 Fury: 2^(p+t) for t = 0..3. The weights are
-those of Table 2 as printed. ``test_kernels/`` derives the counts in its docstrings; here they become seconds.
+Groups have 256 work-items, counts are the paper's, and sizes are those of its section 5 for the R9 Fury: 2^(p+t) for
+t = 0..3. The weights are those of Table 2 as printed. The docstrings in ``test_kernels/`` derive the counts.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,36 +27,49 @@ BARRIER, GROUP, LAUNCH = 4.26e-11, 3.75e-9, 1.29e-4
 
 @cache
 def kernel(name: str) -> Any:
-    """Return the only configuration of a test kernel that the R9 Fury can hold: groups of 256."""
+    """Return the only configuration of a test kernel that the R9 Fury can execute: groups of 256."""
     (file,) = (file for file in load_kernel_files(bundled_folder("test_kernels")) if file.name == name)
     (configuration,) = configurations_of(file, R9_FURY)
     return configuration.build()
 
 
 def finite_difference(n: int) -> float:
-    """A point: 6 additions, 1 multiplication, 1 square, 6 local loads, 1 store, 1 barrier. A group of 256 points: an
-    18 × 18 halo. Fewer stores than loads."""
+    """Return the time of n² points.
+
+    A point has 6 additions, 1 multiplication, 1 square, 6 local loads, 1 store and 1 barrier. A group of 256 points
+    loads an 18 × 18 halo. There are fewer stores than loads.
+    """
     point = 6 * ADD + MUL + POW + 6 * LOCAL_LOAD + STORE_1 + LEAST_1 + BARRIER
     return n**2 * point + n**2 / 256 * (18**2 * LOAD_1 + GROUP) + LAUNCH
 
 
 def skinny_matrix_multiplication(n: int) -> float:
-    """n² elements, each a sum of m = 8n products with 2 local loads a step. A tile of 16 × 16 elements needs m/16 tiles
-    of either factor: 2 loads and 2 barriers for each element and each 16 steps. Fewer stores than loads."""
+    """Return the time of n² elements, each a sum of m = 8n products with 2 local loads.
+
+    A tile of 16 × 16 elements needs m/16 tiles of either factor: each element has 2 loads and 2 barriers per 16 steps.
+    There are fewer stores than loads.
+    """
     m = 8 * n
     step = ADD + MUL + 2 * LOCAL_LOAD + 2 * LOAD_1 / 16 + 2 * BARRIER / 16
     return n**2 * (m * step + STORE_1 + LEAST_1) + n**2 / 256 * GROUP + LAUNCH
 
 
 def convolution(n: int) -> float:
-    """9n² results of 7·7·3 terms, each an addition, a multiplication, a load far from its neighbours' and one that is
-    the same for all lanes, which Table 2 has no weight for; the store is far from its neighbours', too."""
+    """Return the time of 9n² results of 7·7·3 terms.
+
+    A term is an addition, a multiplication, a load with stride > 4 and a load with stride 0, for which Table 2 has no
+    weight. The store has stride > 4, too.
+    """
     return 9 * n**2 * (147 * (ADD + MUL + LOAD_FAR) + STORE_FAR) + 3 * n**2 / 256 * GROUP + LAUNCH
 
 
 def n_body(n: int) -> float:
-    """n² pairs: 3 differences, 3 squares, 3 additions, rsqrt, the sum; 3 local loads. A work-item loads its
-    position and a 256th of each other one, in columns of three; 2 barriers for each block of 256 positions."""
+    """Return the time of n² pairs.
+
+    A pair has 3 differences, 3 squares, 3 additions, an rsqrt, an addition to the sum, and 3 local loads. A work-item
+    loads its own position and 1/256 of each other position, with stride 3/3. Each block of 256 positions has 2
+    barriers.
+    """
     pair = 7 * ADD + 3 * POW + RSQRT + 3 * LOCAL_LOAD + 3 * LOAD_3_3 / 256 + 2 * BARRIER / 256
     return n**2 * pair + n * (3 * LOAD_3_3 + STORE_1) + n / 256 * GROUP + LAUNCH
 
@@ -67,14 +80,14 @@ CASES: Mapping[str, tuple[Callable[[int], float], int]] = {
     "convolution": (convolution, 7),
     "n-body": (n_body, 10),
 }
-"""by name: the closed form, and p; m = 8n of the skinny multiplication starts at 2⁹"""
+"""closed form and p by name; for the skinny multiplication, m = 8n starts at 2⁹"""
 
 
 def sizes(name: str, n: Any) -> dict[str, Any]:
     return {"n": n, "m": 8 * n, "l": n} if name == "skinny matrix multiplication" else {"n": n}
 
 
-def test_the_estimate_is_the_closed_form(subtests: pytest.Subtests):
+def test_estimate_is_the_closed_form(subtests: pytest.Subtests):
     for t in range(4):
         for name in CASES:
             with subtests.test(t=t, name=name):
@@ -88,7 +101,7 @@ def test_the_estimate_is_the_closed_form(subtests: pytest.Subtests):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_batch_is_the_closed_form_at_each_size(name: str):
+def test_batch_is_the_closed_form_at_each_size(name: str):
     closed_form, p = CASES[name]
     n = 2 ** (p + np.arange(4))
     estimate = lpp.estimate(kernel(name), device="amd-r9-fury", **sizes(name, n))
@@ -104,6 +117,6 @@ def test_a_batch_is_the_closed_form_at_each_size(name: str):
         ("n-body", ["local store 32-bit"]),
     ],
 )
-def test_what_table_2_has_no_weight_for_is_noted(name: str, free: list[str]):
+def test_properties_without_a_weight_in_table_2_are_noted(name: str, free: list[str]):
     estimate = lpp.estimate(kernel(name), device="amd-r9-fury", **sizes(name, 1024))
     assert sorted(estimate.notes) == [UNTRIED, *(f"no weight for {prop!r} in the fit; assumed 0" for prop in free)]

@@ -1,4 +1,4 @@
-"""Where something is, or shall go, is said by a path or by a string, wherever one is asked for."""
+"""Test that every parameter for a path also accepts a string."""
 
 import os
 from collections.abc import Callable
@@ -25,18 +25,18 @@ RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "reco
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)
 PUBLIC = [getattr(lpp, name) for name in lpp.__all__]
 BELOW = [Archive.__init__, ReplayBackend.__init__, load_kernel_files, kernel_coverage, microbenchmark, described_by]
-"""what is documented to be called without being among the public names"""
+"""documented functions that `loopyperf` does not export"""
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, which has kernels."""
+    """Return the working directory of the test, which contains kernel files."""
     write_kernel_files(tmp_path / "kernels")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_a_calibration_takes_strings(here: Path) -> None:
+def test_calibration_accepts_strings_as_paths(here: Path) -> None:
     device = SyntheticBackend(seconds)
     fit = lpp.calibrate(device, kernels="kernels", protocol=PROTOCOL, archive="raw/all.jsonl", save="mine/fit.json")
     assert lpp.load_fit("mine/fit.json") == fit
@@ -48,12 +48,12 @@ def test_a_calibration_takes_strings(here: Path) -> None:
     assert kernel_coverage(device.limits, "kernels") == kernel_coverage(device.limits, here / "kernels")
 
 
-def test_microbenchmarks_take_strings(here: Path) -> None:
+def test_microbenchmarks_accept_strings_as_paths(here: Path) -> None:
     replayed = ReplayBackend(str(RECORDED))
     assert microbenchmark(replayed, archive="micro.jsonl").device == described_by("micro.jsonl").device
 
 
-def test_a_path_need_not_be_one_of_pathlib(here: Path) -> None:
+def test_any_path_like_object_is_accepted(here: Path) -> None:
     class Somewhere(os.PathLike[str]):
         def __fspath__(self) -> str:
             return "kernels"
@@ -63,25 +63,25 @@ def test_a_path_need_not_be_one_of_pathlib(here: Path) -> None:
     ]
 
 
-def test_an_empty_string_is_a_path_and_not_the_default() -> None:
+def test_empty_string_is_a_path_and_not_the_default() -> None:
     with pytest.raises(KernelFileError, match=r"has no kernel files"):
         lpp.load_observations(RECORDED, kernels="")
 
 
-def test_what_is_saved_takes_a_string(here: Path) -> None:
+def test_trace_can_be_saved_to_a_string_path(here: Path) -> None:
     lpp.trace(doubled(), n=256, device="nvidia-v100").save("trace.json")
     assert (here / "trace.json").exists()
 
 
 def methods(thing: object) -> list[Callable[..., object]]:
-    """Return *thing*, a function, or the methods of the class that it is."""
+    """Return the function *thing*, or the public methods of the class *thing*."""
     if isinstance(thing, type):
         own = (each for name, each in vars(thing).items() if not name.startswith("_") and isfunction(each))
         return list(own)
     return [thing] if isfunction(thing) else []
 
 
-def test_whoever_takes_a_path_takes_a_string(subtests: pytest.Subtests) -> None:
+def test_every_path_parameter_accepts_strings(subtests: pytest.Subtests) -> None:
     for asked in [each for thing in [*PUBLIC, *BELOW] for each in methods(thing)]:
         with subtests.test(asked=str(asked)):
             # Optuna's class is imported for type checkers only.

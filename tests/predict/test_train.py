@@ -1,4 +1,4 @@
-"""From rows of kernels and seconds to a learned model, and to its estimates."""
+"""Test `train`: residual models from rows of kernels and seconds, and their estimates."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -37,12 +37,12 @@ KERNELS = [doubled(group=64), *(summed(terms) for terms in (1, 8, 24, 64))]
 
 
 def slower(knl: lp.TranslationUnit, n: int) -> float:
-    """Return what a device takes that is a third slower than the V100's roofline, with 4 µs for a launch."""
+    """Return the run time on a device that takes 1.33 times the V100's roofline time and another 4 µs per launch."""
     return 1.33 * float(lpp.estimate(knl, n=n, device=V100, model="roofline")) + 4e-6
 
 
 def sampled(n: int) -> tuple[SampledProgram, ...]:
-    """Return samples of groups that take 2 ns each once they run; the first ones take 3 µs more in all."""
+    """Return samples in which each group takes 2 ns, with a constant overhead of 3 µs."""
     groups = n // 64
     some = (groups // 8, groups // 4)
     return (SampledProgram("f", Samples(some, tuple(3e-6 + 2e-9 * each for each in some), 4, groups)),)
@@ -58,7 +58,7 @@ def learned(rows: list[lpp.Measured]) -> lpp.ResidualModel:
     return lpp.train(rows, device=V100, base="roofline")
 
 
-def test_a_time_that_lacks_something_lacks_it_when_it_is_corrected(rows: list[lpp.Measured]):
+def test_corrected_estimate_keeps_the_unweighted_properties_of_its_base(rows: list[lpp.Measured]):
     learned = lpp.train(rows, device="some-unknown-gpu", base="overlap")
     knl = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = exp(a[i])*exp(a[i]+1)", assumptions="n >= 64 and n mod 64 = 0")
     knl = lp.split_iname(lp.add_and_infer_dtypes(knl, {"a": np.float32}), "i", 64, outer_tag="g.0", inner_tag="l.0")
@@ -70,7 +70,7 @@ def test_a_time_that_lacks_something_lacks_it_when_it_is_corrected(rows: list[lp
         assert "at least" in str(found)
 
 
-def test_it_answers_beside_other_models_like_a_fit(learned: lpp.ResidualModel, tmp_path: Path):
+def test_residual_model_can_be_compared_with_other_models(learned: lpp.ResidualModel, tmp_path: Path):
     save_residual_model(learned, tmp_path / "learned.json")
     expected = lpp.estimate(doubled(), n=4096, model="learned", fit=learned)
     for fit in (learned, tmp_path / "learned.json"):
@@ -79,7 +79,7 @@ def test_it_answers_beside_other_models_like_a_fit(learned: lpp.ResidualModel, t
         assert compared.estimates["learned"] == expected
 
 
-def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
+def test_scores_are_those_of_held_out_kernels(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
     record = learned.record
     assert (record.slug, record.model, record.base, record.fit) == ("nvidia-v100", "learned", "roofline", None)
     assert set(record.scores) == {"base", "svr", "trees"}
@@ -88,13 +88,13 @@ def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.ResidualModel, 
     assert {row.kernel_class for row in record.rows} == {"doubled", *(f"summed_{n}" for n in (1, 8, 24, 64))}
 
 
-def test_no_feature_names_a_kernel_or_an_array(learned: lpp.ResidualModel):
+def test_features_contain_no_names_of_kernels_or_arrays(learned: lpp.ResidualModel):
     names = " ".join([*learned.record.told, *learned.record.amounts])
     assert "ILP" in names
     assert not any(word in names for word in ("doubled", "summed", "insn", "a[", "b["))
 
 
-def test_an_estimate_is_the_bases_corrected(learned: lpp.ResidualModel):
+def test_estimate_is_the_base_plus_a_correction(learned: lpp.ResidualModel):
     unseen = summed(40)
     found = lpp.estimate(unseen, n=2**19, model="learned", fit=learned)
     base = lpp.estimate(unseen, n=2**19, model="roofline", device=V100)
@@ -109,20 +109,20 @@ def test_an_estimate_is_the_bases_corrected(learned: lpp.ResidualModel):
     assert np.log(found.seconds / low) == pytest.approx(learned.half_width)
 
 
-def test_an_equal_question_is_answered_from_a_file_without_graphs(learned: lpp.ResidualModel, folder, forbid):
+def test_repeated_estimate_uses_the_cache_file_without_graphs(learned: lpp.ResidualModel, folder, forbid):
     first = lpp.estimate(doubled(group=64), n=2**19, fit=learned)
-    again_taught = lpp.ResidualModel(structs.replace(learned.record, created=None))
+    without_date = lpp.ResidualModel(structs.replace(learned.record, created=None))
     other = lpp.ResidualModel(structs.replace(learned.record, errors=learned.record.errors[1:]))
     forbid()
     recent.clear_memory()
-    for equal in (learned, again_taught):
+    for equal in (learned, without_date):
         found = lpp.estimate(doubled(group=64), n=2**19, fit=equal)
         assert (found, found.to_dict()) == (first, first.to_dict())
     with pytest.raises(pytest.fail.Exception):
         lpp.estimate(doubled(group=64), n=2**19, fit=other)
 
 
-def test_sizes_in_arrays_are_answered_together(learned: lpp.ResidualModel):
+def test_array_of_sizes_gives_the_same_times_and_intervals(learned: lpp.ResidualModel):
     together = lpp.estimate(KERNELS[0], n=np.array([2**15, 2**19]), fit=learned)
     alone = [lpp.estimate(KERNELS[0], n=n, fit=learned) for n in (2**15, 2**19)]
     assert together.seconds == pytest.approx([each.seconds for each in alone])
@@ -130,7 +130,7 @@ def test_sizes_in_arrays_are_answered_together(learned: lpp.ResidualModel):
     assert together.interval[1] == pytest.approx([each.interval[1] for each in alone if each.interval])
 
 
-def test_of_rows_alone_the_overlap_model_is_corrected(rows: list[lpp.Measured], tmp_path: Path):
+def test_default_base_is_the_overlap_model(rows: list[lpp.Measured], tmp_path: Path):
     learned = lpp.train(rows, device=V100, save=tmp_path / "learned.json")
     assert (learned.record.base, learned.record.fit is not None) == ("overlap of pipelines", True)
     assert lpp.load_residual_model(tmp_path / "learned.json") == learned
@@ -139,7 +139,7 @@ def test_of_rows_alone_the_overlap_model_is_corrected(rows: list[lpp.Measured], 
     assert float(found) == pytest.approx(slower(KERNELS[2], 2**18), rel=0.2)
 
 
-def test_of_an_undescribed_device_it_sees_graphs_and_counts(rows: list[lpp.Measured]):
+def test_features_without_device_parameters_are_graphs_and_counts(rows: list[lpp.Measured]):
     learned = lpp.train(rows, device="a machine of mine")
     assert (learned.record.base, learned.record.slug) == ("overlap of counts", "a-machine-of-mine")
     assert {"ILP", "MLP", "compute intensity", "sectors of a request"} <= set(learned.record.told)
@@ -147,20 +147,20 @@ def test_of_an_undescribed_device_it_sees_graphs_and_counts(rows: list[lpp.Measu
     assert lpp.estimate(KERNELS[0], n=2**18, fit=learned).seconds > 0
 
 
-def taken(programs: tuple[SampledProgram, ...]) -> SampledKernel:
+def sampled_kernel(programs: tuple[SampledProgram, ...]) -> SampledKernel:
     return SampledKernel(programs, launching=0.0, seconds=1e-6, spent=1e-3)
 
 
 def with_samples(learned: lpp.ResidualModel, samples_at, monkeypatch: pytest.MonkeyPatch) -> lpp.Predictor:
-    """A predictor by *learned* on a machine that takes these samples."""
-    monkeypatch.setattr(corrected, "samples_of", lambda case, *_: taken(samples_at(case.sizes)))
+    """Return the predictor of *learned* on a machine for which *samples_at* returns the samples of given sizes."""
+    monkeypatch.setattr(corrected, "samples_of", lambda case, *_: sampled_kernel(samples_at(case.sizes)))
     machine = SimpleNamespace(environment=SimpleNamespace(slug=learned.record.slug))
     return corrected.CorrectedPredictor("learned", learned.record.slug, learned=learned, machine=machine)
 
 
 @pytest.mark.slow
-def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
-    # All groups take a tenth more than the first ones tell.
+def test_default_base_with_samples_is_the_sampled_model(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
+    # The complete run takes 10 % more time than the samples predict.
     told = [
         lpp.Measured(
             row.kernel, row.sizes, 1.1 * (3e-6 + 2e-9 * (row.sizes["n"] // 64)), samples=sampled(row.sizes["n"])
@@ -200,14 +200,14 @@ def test_samples_of_too_few_kernels_are_refused(rows: list[lpp.Measured]):
         lpp.train([], device="mine", base="sampled")
 
 
-def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
+def test_complete_run_is_not_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
     whole = (SampledProgram("f", Samples((16,), (1e-4,), 32, 16)),)
     told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows]
     learned = lpp.train(told, device="a machine of mine")
     assert float(with_samples(learned, lambda _: whole, monkeypatch)(KERNELS[0], n=1024)) == 1e-4
 
 
-def test_a_model_of_another_device_is_refused(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
+def test_residual_model_of_another_device_is_refused(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
     with pytest.raises(FitFileError, match="was trained on device 'nvidia-v100', not on 'nvidia-a100'"):
         lpp.estimate(KERNELS[0], n=1024, fit=learned, device="nvidia-a100")
     with pytest.raises(FitFileError, match="no residual model for device 'nvidia-a100'"):
@@ -215,24 +215,24 @@ def test_a_model_of_another_device_is_refused(learned: lpp.ResidualModel, rows: 
     assert lpp.estimate(KERNELS[0], n=1024, fit=learned, device=V100).device == "nvidia-v100"
 
 
-def test_a_persons_own_model_is_found_by_its_device(learned: lpp.ResidualModel, monkeypatch: pytest.MonkeyPatch):
+def test_user_model_is_found_by_its_device(learned: lpp.ResidualModel, monkeypatch: pytest.MonkeyPatch):
     lpp.save_residual_model(learned, own_residual_models("nvidia-v100"))
     found = lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
     assert found == lpp.estimate(KERNELS[0], n=1024, model="learned") == lpp.estimate(KERNELS[0], n=1024, fit=learned)
 
 
-def test_a_device_may_be_called_what_its_driver_calls_it(learned: lpp.ResidualModel):
+def test_device_can_be_given_by_its_drivers_name(learned: lpp.ResidualModel):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "tesla-v100-pcie-16gb"}
     by_driver = lpp.ResidualModel(type(record)(**fields))
-    asked = lpp.estimate(KERNELS[0], n=1024, fit=by_driver, device="nvidia-v100")
-    assert float(asked) == float(lpp.estimate(KERNELS[0], n=1024, fit=learned))
+    estimate_by_driver = lpp.estimate(KERNELS[0], n=1024, fit=by_driver, device="nvidia-v100")
+    assert float(estimate_by_driver) == float(lpp.estimate(KERNELS[0], n=1024, fit=learned))
     lpp.save_residual_model(by_driver, own_residual_models("tesla-v100-pcie-16gb"))
-    assert float(lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")) == float(asked)
+    assert float(lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")) == float(estimate_by_driver)
 
 
-def test_a_learned_model_goes_with_no_other(learned: lpp.ResidualModel):
+def test_residual_model_requires_model_learned(learned: lpp.ResidualModel):
     with pytest.raises(ParameterError, match="a residual model needs model='learned', got model='linear'"):
         lpp.estimate(KERNELS[0], n=1024, model="linear", fit=learned)
     made_up = lpp.Fit(model="linear", device="x", slug="x", counting="executed", weights={"launches": 1.0})
@@ -242,14 +242,14 @@ def test_a_learned_model_goes_with_no_other(learned: lpp.ResidualModel):
         lpp.estimate(KERNELS[0], n=1024, fit=learned, counting="paper")
 
 
-def test_a_description_that_is_gone_is_missed(learned: lpp.ResidualModel):
+def test_missing_device_file_is_refused(learned: lpp.ResidualModel):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "nobody-knows"}
     with pytest.raises(ParameterError, match="needs the device file of 'nobody-knows'"):
         lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))
 
 
-def test_what_cannot_be_learned_from_is_refused(rows: list[lpp.Measured]):
+def test_invalid_training_data_and_bases_are_refused(rows: list[lpp.Measured]):
     with pytest.raises(CalibrationError, match="needs 3 kernel classes or more for cross-validation, got 1: 'doubled'"):
         lpp.train(rows[:4], device=V100)
     with pytest.raises(CalibrationError, match="needs 3 kernel classes or more for cross-validation, got 0: none"):
@@ -263,7 +263,7 @@ def test_what_cannot_be_learned_from_is_refused(rows: list[lpp.Measured]):
 
 
 @pytest.mark.slow
-def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothing(
+def test_executor_skips_unanalyzable_rows_and_gives_the_same_model(
     rows: list[lpp.Measured], learned: lpp.ResidualModel
 ):
     bad = lpp.Measured(outer_product(), {"n": 16}, 1.0)
@@ -281,19 +281,19 @@ def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothi
 
 
 @pytest.mark.slow
-def test_what_its_base_says_of_a_kernel_is_in_the_notes(rows: list[lpp.Measured]):
-    counted = lpp.train(rows, device="mine", base="linear")
-    notes = lpp.estimate(outer_product(), n=64, m=64, fit=counted).notes
+def test_notes_of_the_base_are_kept(rows: list[lpp.Measured]):
+    learned_from_linear = lpp.train(rows, device="mine", base="linear")
+    notes = lpp.estimate(outer_product(), n=64, m=64, fit=learned_from_linear).notes
     assert "no weight for 'global load 32-bit stride 0' in the fit; assumed 0" in notes
     assert sum(note.startswith("no prediction interval: ") for note in notes) <= 1
 
 
-def test_an_estimate_is_plain_json(learned: lpp.ResidualModel):
+def test_estimate_is_json_serializable(learned: lpp.ResidualModel):
     found = lpp.estimate(KERNELS[0], n=1024, fit=learned).to_dict()
     assert json.loads(json.dumps(found)) == found
 
 
-def test_features_that_a_kernel_comes_without_are_named(learned: lpp.ResidualModel):
+def test_missing_features_are_refused_by_name(learned: lpp.ResidualModel):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
     fields["told"] = (*record.told[:-1], "hardware counter")

@@ -1,4 +1,4 @@
-"""Predicted beside measured: a validation says what an estimate says, of every measurement."""
+"""Test `validate`: predicted and measured times of all kernels, archives, and refused kernels."""
 
 import warnings
 from pathlib import Path
@@ -38,9 +38,9 @@ def validate(backend, kernels: Path, **options):
     return lpp.validate(backend, kernels=kernels, protocol=PROTOCOL, **options)
 
 
-def test_a_validation_predicts_and_measures_each_kernel_and_size(calibrated, kernels, tmp_path):
+def test_validation_predicts_and_measures_each_kernel_and_size(calibrated, kernels, tmp_path):
     tested = write_kernel_files(tmp_path / "tested", "vectors")
-    # The device has become slower by a quarter since.
+    # The device has become 25 % slower since the calibration.
     found = validate(SyntheticBackend(lambda case: seconds(case) * 1.25), tested)
     assert {row.kernel for row in found} == {"vectors"}
     assert len(found) == 5 * 3
@@ -48,16 +48,16 @@ def test_a_validation_predicts_and_measures_each_kernel_and_size(calibrated, ker
     assert [row.error for row in found] == pytest.approx([0.2] * 15, rel=ROUNDING)
 
 
-def test_a_validation_says_how_fast_the_device_is_beside_when_the_fit_was_made(kernels):
-    then = lpp.calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3), kernels=kernels, protocol=PROTOCOL)
-    found = validate(SyntheticBackend(seconds, yardstick=lambda _: 1.5e-3), kernels, fit=then)
-    # of both, an empty kernel's 2 µs is the launch
+def test_validation_reports_the_slowdown_since_the_calibration(kernels):
+    fit_before = lpp.calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3), kernels=kernels, protocol=PROTOCOL)
+    found = validate(SyntheticBackend(seconds, yardstick=lambda _: 1.5e-3), kernels, fit=fit_before)
+    # Both times include the 2 µs of an empty kernel, which are launch overhead.
     assert found.slowdown == pytest.approx((1.5e-3 - 2e-6) / (1e-3 - 2e-6), rel=1e-3)
-    assert found.noise_floor == then.noise_floor == 0.0
-    assert validate(SyntheticBackend(seconds), kernels, fit=structs.replace(then, pace=None)).slowdown is None
+    assert found.noise_floor == fit_before.noise_floor == 0.0
+    assert validate(SyntheticBackend(seconds), kernels, fit=structs.replace(fit_before, pace=None)).slowdown is None
 
 
-def test_a_validation_is_a_sequence_of_predictions_with_what_was_observed(calibrated, kernels):
+def test_validation_is_a_sequence_of_predictions_with_observations(calibrated, kernels):
     found = validate(SyntheticBackend(seconds), kernels)
     assert (found[0], found[-2:]) == (found.predictions[0], found.predictions[-2:])
     assert [row.measured for row in found] == [row.seconds for row in found.observations]
@@ -65,22 +65,22 @@ def test_a_validation_is_a_sequence_of_predictions_with_what_was_observed(calibr
     assert found.fit.weights == calibrated.weights
 
 
-def test_the_observations_of_an_archive_are_those_of_its_fit(backend, kernels, tmp_path):
+def test_observations_of_an_archive_are_those_of_its_fit(backend, kernels, tmp_path):
     archive = tmp_path / "raw.jsonl"
     fit = calibrate(backend, kernels, archive=archive)
     found = lpp.load_observations(archive, kernels=kernels)
-    told = {(row.kernel_class, row.label, tuple(row.sizes.items())): row.seconds for row in fit.residuals}
-    assert {(row.kernel_class, row.label, tuple(row.sizes.items())): row.seconds for row in found} == told
+    expected = {(row.kernel_class, row.label, tuple(row.sizes.items())): row.seconds for row in fit.residuals}
+    assert {(row.kernel_class, row.label, tuple(row.sizes.items())): row.seconds for row in found} == expected
     assert lpp.load_observations(archive, kernels=kernels, counting="paper")[0].properties
 
 
-def test_a_folder_with_the_empty_kernel_is_measured_as_it_is(calibrated, kernels):
+def test_empty_kernel_of_a_folder_is_validated_too(calibrated, kernels):
     found = validate(SyntheticBackend(seconds), kernels)
     assert {row.kernel for row in found} == {"empty kernel", "vectors", "long vectors"}
     assert [row.predicted for row in found] == pytest.approx([row.measured for row in found], rel=ROUNDING)
 
 
-def test_a_finished_validation_is_kept_under_its_date_and_the_next_one_starts_afresh(calibrated, kernels, own_data):
+def test_each_finished_validation_has_a_dated_archive_of_its_own(calibrated, kernels, own_data):
     first, second = SyntheticBackend(seconds), SyntheticBackend(seconds)
     validate(first, kernels)
     validate(second, kernels)
@@ -90,7 +90,7 @@ def test_a_finished_validation_is_kept_under_its_date_and_the_next_one_starts_af
     assert [name for name in kept if not name.startswith("20")] == []
 
 
-def test_an_interrupted_validation_is_resumed(calibrated, kernels):
+def test_interrupted_validation_is_resumed(calibrated, kernels):
     first, second, whole = Mortal(seconds), SyntheticBackend(seconds), SyntheticBackend(seconds)
     with pytest.raises(InterruptedCampaignError):
         validate(first, kernels)
@@ -100,7 +100,7 @@ def test_an_interrupted_validation_is_resumed(calibrated, kernels):
 
 
 class Emptying(SyntheticBackend):
-    """A device whose caches can be emptied, which it counts."""
+    """A device that counts how often its caches are emptied."""
 
     emptied = 0
 
@@ -108,31 +108,31 @@ class Emptying(SyntheticBackend):
         self.emptied += 1
 
 
-def test_a_fit_for_cold_caches_is_validated_with_cold_caches(kernels, tmp_path):
+def test_fit_for_cold_caches_is_validated_with_cold_caches(kernels, tmp_path):
     machine = Emptying(seconds)
     cold = structs.replace(PROTOCOL, caches="cold")
     fit = lpp.calibrate(machine, kernels=kernels, protocol=cold)
     assert fit.protocol["caches"] == "cold"
-    calibrating = machine.emptied
-    assert calibrating == sum(runs for *_, runs in machine.calls) > 0
+    emptied_by_calibration = machine.emptied
+    assert emptied_by_calibration == sum(runs for *_, runs in machine.calls) > 0
     lpp.validate(machine, kernels=kernels, fit=fit, archive=tmp_path / "cold.jsonl")
-    assert machine.emptied > calibrating
+    assert machine.emptied > emptied_by_calibration
     assert read_archive(tmp_path / "cold.jsonl").runs[0].protocol.caches == "cold"
 
 
-def test_a_validation_with_an_archive_is_resumed(calibrated, kernels, tmp_path):
+def test_validation_with_an_archive_is_resumed(calibrated, kernels, tmp_path):
     second = SyntheticBackend(seconds)
     first = validate(SyntheticBackend(seconds), kernels, archive=tmp_path / "raw.jsonl")
     assert validate(second, kernels, archive=tmp_path / "raw.jsonl") == first
     assert second.calls == []
 
 
-def test_a_device_that_was_not_calibrated_is_not_validated(backend, kernels):
+def test_uncalibrated_device_is_refused(backend, kernels):
     with pytest.raises(UnknownDeviceError, match=f"no fit for '{SLUG}', .* make one with `loopyperf calibrate`"):
         validate(backend, kernels)
 
 
-def test_a_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_fit):
+def test_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_fit):
     with pytest.warns(
         LoopyperfWarning, match=f"the predictor is for 'made-up-1', but the kernels are measured on '{SLUG}'"
     ):
@@ -140,7 +140,7 @@ def test_a_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_f
     assert {row.predicted for row in found} == {1.0}
 
 
-def test_a_fit_that_knows_the_device_by_another_name_is_used_without_a_warning(kernels, make_fit):
+def test_fit_with_another_name_of_the_device_gives_no_warning(kernels, make_fit):
     driver = SyntheticBackend(seconds, environment=environment(device="GeForce GTX 1060 6GB"))
     with warnings.catch_warnings():
         warnings.simplefilter("error", LoopyperfWarning)
@@ -148,7 +148,7 @@ def test_a_fit_that_knows_the_device_by_another_name_is_used_without_a_warning(k
     assert {row.predicted for row in found} == {1.0}
 
 
-def test_a_validation_says_what_an_estimate_says(calibrated, kernels):
+def test_predictor_gives_the_same_predictions_as_its_fit(calibrated, kernels):
     bound = lpp.predictor(fit=calibrated)
     found = validate(SyntheticBackend(seconds), kernels, predictor=bound)
     assert found.predictions == validate(SyntheticBackend(seconds), kernels).predictions
@@ -157,7 +157,7 @@ def test_a_validation_says_what_an_estimate_says(calibrated, kernels):
         validate(SyntheticBackend(seconds), kernels, predictor=bound, fit=calibrated)
 
 
-def test_a_model_that_is_not_fitted_is_validated(kernels):
+def test_unfitted_model_can_be_validated(kernels):
     driver = SyntheticBackend(seconds, environment=environment(device="NVIDIA V100"))
     bound = lpp.predictor(device="nvidia-v100", model="roofline")
     found = validate(driver, kernels, predictor=bound)
@@ -167,7 +167,7 @@ def test_a_model_that_is_not_fitted_is_validated(kernels):
     assert "nvidia-v100, model roofline" in str(found)
 
 
-def test_kernels_that_are_refused_are_listed_with_the_reason(backend, kernels, make_fit):
+def test_kernels_without_a_prediction_are_listed_with_the_reason(backend, kernels, make_fit):
     driver = SyntheticBackend(seconds, environment=environment(device="made-up-1"))
     launches_alone = make_fit(weights={"launches": 1.0})
     found = validate(driver, kernels, fit=launches_alone)

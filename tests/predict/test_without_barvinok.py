@@ -1,4 +1,4 @@
-"""An islpy without barvinok: one size is counted exactly all the same, anything symbolic is refused."""
+"""Test islpy without barvinok: counts at single sizes are exact, and symbolic counts are refused."""
 
 import islpy as isl
 import loopy as lp
@@ -33,12 +33,12 @@ def test_one_size_is_counted_exactly(n, counting, fit, plain_islpy, monkeypatch)
     assert plain.to_dict() == exact.to_dict()
 
 
-def test_a_kernel_without_sizes_is_counted(fit, plain_islpy):
+def test_kernel_without_sizes_is_counted(fit, plain_islpy):
     knl = lp.fix_parameters(doubled(), n=40)
     assert [row.count for row in lpp.estimate(knl, fit=fit).breakdown.rows if row.property == "f32 mul"] == [40]
 
 
-def test_several_sizes_are_each_counted(fit, plain_islpy):
+def test_each_of_several_sizes_is_counted(fit, plain_islpy):
     knl = doubled()
     counts = [
         [row.count for row in lpp.estimate(knl, n=n, fit=fit).breakdown.rows if row.property == "work-groups"]
@@ -48,42 +48,42 @@ def test_several_sizes_are_each_counted(fit, plain_islpy):
 
 
 def test_loopy_prepares_the_kernel_once_for_all_sizes(fit, plain_islpy, monkeypatch):
-    prepared = []
+    calls = []
     load_kernel = case.load_kernel
-    monkeypatch.setattr(case, "load_kernel", lambda program: prepared.append(1) or load_kernel(program))
+    monkeypatch.setattr(case, "load_kernel", lambda program: calls.append(1) or load_kernel(program))
     knl = doubled(group=2)
     for n in (16, 17, 18):
         lpp.estimate(knl, n=n, fit=fit)
-    assert prepared == [1]
+    assert calls == [1]
 
 
-def test_symbolic_counts_are_refused_saying_how_to_mend_islpy(plain_islpy):
+def test_symbolic_counts_are_refused_with_a_repair_command(plain_islpy):
     with pytest.raises(EngineError, match=r"islpy lacks barvinok.*pip install --force-reinstall --no-deps 'islpy-barv"):
         lpp.count(doubled())
 
 
-def test_a_batch_is_refused_saying_how_to_mend_islpy(fit, plain_islpy):
+def test_batch_is_refused_without_barvinok(fit, plain_islpy):
     with pytest.raises(EngineError, match="islpy lacks barvinok"):
         lpp.estimate(doubled(), n=np.array([16, 32]), fit=fit)
 
 
-def test_a_missing_size_is_refused_naming_it(fit, plain_islpy):
+def test_missing_size_is_refused_by_name(fit, plain_islpy):
     with pytest.raises(ParameterError, match="missing size m of kernel 'outer_product'"):
         lpp.estimate(outer_product(), n=4, fit=fit)
 
 
-def test_a_superfluous_size_is_refused_naming_it(fit, plain_islpy):
+def test_superfluous_size_is_refused_by_name(fit, plain_islpy):
     with pytest.raises(ParameterError, match="superfluous size k"):
         lpp.estimate(doubled(), n=4, k=4, fit=fit)
 
 
 @pytest.mark.parametrize("size", [16.0, "16", None, True, [16]])
-def test_a_size_that_is_no_integer_is_refused(size, fit, plain_islpy):
+def test_non_integer_size_is_refused(size, fit, plain_islpy):
     with pytest.raises(ParameterError, match="size n must be an integer, got"):
         lpp.estimate(doubled(), n=size, fit=fit)
 
 
 @pytest.mark.parametrize("sizes", [{"n": -1, "m": 16}, {"n": 1, "m": 17}])
-def test_a_size_outside_the_kernels_assumptions_is_refused(sizes, fit, plain_islpy):
+def test_size_outside_the_kernels_assumptions_is_refused(sizes, fit, plain_islpy):
     with pytest.raises(ParameterError, match="violates the kernel's assumptions"):
         lpp.estimate(outer_product(), **sizes, fit=fit)

@@ -1,4 +1,4 @@
-"""Devices that share a kernel end together."""
+"""Kernels split over devices, so that all of them finish at the same time."""
 
 from pathlib import Path
 
@@ -18,42 +18,42 @@ N = 2**20
 TICK = 2.0**-20
 
 
-def test_two_devices_of_the_catalog_end_together():
+def test_two_devices_of_the_catalog_finish_together():
     found = lpp.split(doubled(), devices=DEVICES, model="pipeline", n=N)
     alone = [lpp.estimate(doubled(), device=device, model="pipeline", n=N).seconds for device in DEVICES]
     assert found.devices == DEVICES
     assert sum(found.groups) == found.total_groups == N // 16
     assert found.alone == tuple(alone)
-    # Groups are whole: the last one of either device may be too much or too little.
+    # Groups are not divided: each device may have up to one too many or too few.
     assert found.seconds[0] == pytest.approx(found.seconds[1], abs=max(alone) / found.total_groups * 2)
     assert found.together < min(alone)
     assert [len(each) for each in found.ranges] == list(found.groups)
 
 
-def test_a_device_alone_has_all_groups():
+def test_single_device_gets_all_groups():
     found = lpp.split(doubled(), devices=["amd-r9-fury"], n=1000)
     assert found.groups == (63,)
     assert found.together == lpp.estimate(doubled(), device="amd-r9-fury", n=1000).seconds
 
 
-def test_a_device_twice_as_fast_has_twice_the_groups():
+def test_device_that_is_twice_as_fast_gets_twice_the_groups():
     slow = PartsBackend(seconds=lambda *_: 2 * TICK, name="Slow")
     fast = PartsBackend(seconds=lambda *_: TICK, name="Fast")
     found = lpp.split(doubled(), devices=[slow, fast], model="sampled", n=N)
-    # The launch and the host, twelve ticks on either, do not grow.
+    # The launch and the host take twelve ticks on both devices, for any number of groups.
     assert found.groups[1] / found.groups[0] == pytest.approx(2, rel=1e-2)
     assert found.devices == ("slow", "fast")
 
 
-def test_the_first_device_has_more_groups_where_the_first_groups_do_less():
+def test_first_device_gets_more_groups_if_the_first_groups_do_less_work():
     found = lpp.split(triangle(), devices=["nvidia-v100", "nvidia-v100"], model="pipeline", n=2**12)
     assert sum(found.groups) == 256
-    # Half of the work of 256 groups, whose work grows with their number, is in the first 256/√2 = 181.
+    # The work of a group grows with its number, so the first 256/√2 = 181 of 256 groups have half of the work.
     assert found.groups[0] in (180, 181, 182)
     assert found.seconds[0] == pytest.approx(found.seconds[1], rel=2 / 181)
 
 
-def test_printed_a_split_has_a_line_for_each_device():
+def test_printed_split_has_a_line_for_each_device():
     found = lpp.split(doubled(), devices=DEVICES, model="pipeline", n=N)
     lines = str(found).splitlines()
     assert lines[0].startswith(f"doubled(n={N}) on {', '.join(found.devices)}: {N // 16:,} groups in ")
@@ -65,7 +65,7 @@ times = st.floats(1e-6, 10)
 
 
 @given(st.lists(st.tuples(times, times), min_size=1, max_size=5))
-def test_whoever_works_ends_at_once_and_whoever_does_not_would_have_begun_later(pairs: list[tuple[float, float]]):
+def test_busy_devices_finish_together_before_idle_ones_could_start(pairs: list[tuple[float, float]]):
     fixed = [cost for cost, _ in pairs]
     alone = [cost + further for cost, further in pairs]
     shares = shares_that_end_together(fixed, alone)
@@ -77,39 +77,39 @@ def test_whoever_works_ends_at_once_and_whoever_does_not_would_have_begun_later(
     assert all(cost >= max(ends) * (1 - 1e-9) for cost in idle)
 
 
-def test_a_device_whose_launch_takes_longer_than_the_other_takes_for_all_is_idle():
+def test_device_with_a_launch_longer_than_the_whole_run_is_idle():
     assert shares_that_end_together([0.0, 5.0], [1.0, 5.5]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("pair", [(-1.0, 2.0), (3.0, 2.0), (0.0, float("inf"))])
-def test_times_that_are_none_are_refused(pair: tuple[float, float]):
+def test_invalid_times_are_refused(pair: tuple[float, float]):
     with pytest.raises(ParameterError, match="times must be finite, and at least their fixed part"):
         shares_that_end_together([pair[0]], [pair[1]])
 
 
-def test_a_fit_that_does_not_apply_is_named(make_fit, own_data: Path):
+def test_error_of_a_fit_with_negative_times_names_the_device(make_fit, own_data: Path):
     save_fit(make_fit(weights={"f32 mul": -1e-9, "launches": 1e-6}), own_data / "fits" / "made-up-1" / "linear.json")
     with pytest.raises(ParameterError, match=r"on made-up-1, model 'linear' predicts -.*below 0.*; drop that device$"):
         lpp.split(doubled(), devices=["made-up-1", "amd-r9-fury"], n=N)
 
 
 @pytest.mark.parametrize("devices", [[], "nvidia-v100", 3, None])
-def test_devices_are_one_or_more_in_a_list(devices: object):
+def test_devices_must_be_a_nonempty_list(devices: object):
     with pytest.raises(ParameterError, match="devices must be a list of one or more devices"):
         lpp.split(doubled(), devices=devices, model="pipeline", n=N)
 
 
-def test_what_is_no_device_is_refused():
+def test_invalid_device_is_refused():
     for model in ("pipeline", "learned", "sampled"):
         with pytest.raises(ParameterError):
             lpp.split(doubled(), devices=[["nvidia-v100"]], model=model, n=N)
 
 
-def test_a_device_that_is_not_known_is_refused():
+def test_unknown_device_is_refused():
     with pytest.raises(UnknownDeviceError):
         lpp.split(doubled(), devices=["nvidia-v100", "nobody"], model="pipeline", n=N)
 
 
-def test_a_kernel_of_several_launches_is_not_split():
+def test_kernel_of_several_launches_is_refused():
     with pytest.raises(ParameterError, match="has several launches, between which devices would have to wait"):
         lpp.split(two_launches(), devices=DEVICES, model="pipeline", n=N)

@@ -1,4 +1,4 @@
-"""A call that takes too long is over, in whichever thread it is made."""
+"""A call over its time limit is interrupted, in any thread."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ NAME = ContextVar("NAME", default="nobody")
 
 
 def in_a_thread(call):
-    """Return what *call* returns or raises in a thread, where no signal arrives."""
+    """Return the result of *call*, or the exception that it raises, in a thread, where no signal arrives."""
     found: list[object] = []
 
     def work() -> None:
@@ -29,56 +29,56 @@ def in_a_thread(call):
 
 
 def spinning() -> None:
-    """Never end."""
+    """Run forever."""
     while True:
         time.sleep(0.01)
 
 
 @pytest.mark.parametrize("seconds", [None, 10.0])
-def test_in_time_is_in_time(seconds):
+def test_call_within_the_limit_returns_its_result(seconds):
     assert limited(seconds, lambda: 5) == in_a_thread(lambda: limited(seconds, lambda: 5)) == 5
 
 
-def test_errors_are_those_of_the_call():
+def test_errors_of_the_call_are_raised():
     with pytest.raises(ZeroDivisionError):
         limited(10.0, lambda: 1 // 0)
     assert isinstance(in_a_thread(lambda: limited(10.0, lambda: 1 // 0)), ZeroDivisionError)
     assert isinstance(in_a_thread(lambda: limited(10.0, lambda: exec("raise TimeoutError"))), TimeoutError)
 
 
-def test_too_late_is_over():
+def test_call_over_the_limit_is_interrupted():
     with pytest.raises(TimeIsUp):
         limited(0.2, spinning)
     assert isinstance(in_a_thread(lambda: limited(0.2, spinning)), TimeIsUp)
 
 
-def test_a_thread_is_free_while_a_call_that_sleeps_in_c_goes_on():
+def test_thread_continues_while_a_call_that_sleeps_in_c_goes_on():
     start = time.monotonic()
     over = in_a_thread(lambda: limited(0.2, lambda: time.sleep(3)))
     assert isinstance(over, TimeIsUp)
     assert time.monotonic() - start < 2
 
 
-def test_the_context_of_the_caller_is_that_of_the_call():
+def test_call_has_the_context_of_its_caller():
     NAME.set("somebody")
 
-    def asked() -> object:
+    def name_in_call() -> object:
         NAME.set("a worker")
         return limited(10.0, NAME.get)
 
-    assert in_a_thread(asked) == "a worker"
+    assert in_a_thread(name_in_call) == "a worker"
 
 
-def test_nothing_is_interrupted_after_a_call_that_was_in_time():
+def test_nothing_is_interrupted_after_a_call_within_the_limit():
     def twice() -> int:
         with suppress(ZeroDivisionError):
             limited(0.3, lambda: 1 // 0)
         limited(0.3, lambda: None)
         end = time.monotonic() + 1.5
-        passes = 0
+        iterations = 0
         while time.monotonic() < end:
-            passes += 1
-        return passes
+            iterations += 1
+        return iterations
 
     assert twice() > 0
     assert in_a_thread(twice) > 0

@@ -1,4 +1,4 @@
-"""Instruction graphs as users ask for them."""
+"""Instruction graphs from the public interface."""
 
 import pickle
 
@@ -26,23 +26,23 @@ def multiplication(tile: int = 16) -> lp.TranslationUnit:
     return lp.add_prefetch(unit, "b", ["k_inner", "j_inner"], default_tag="l.auto")
 
 
-def test_tiled_multiplication_has_the_graph_that_one_would_draw() -> None:
-    # n = 256 in tiles of 16: 16 tiles, in each 2 loads of global memory, 2 stores and 2·16 loads of local memory,
-    # 16 products, 16 sums, 2 barriers; one store at the end; 16·16 groups of 8 warps.
+def test_graph_of_tiled_multiplication_matches_hand_derivation() -> None:
+    # n = 256 in tiles of 16: 16 tiles. Each tile has 2 loads of global memory, 2 stores and 2·16 loads of local memory,
+    # 16 products, 16 sums and 2 barriers. There is one store at the end, and there are 16·16 groups of 8 warps.
     graph = lpp.instruction_graph(multiplication(), n=256)
     mix = graph.mix()
     assert mix["load", "b32"] == 16 * (2 + 32)
     assert mix["store", "b32"] == 16 * 2 + 1
     assert (mix["mul", "f32"], mix["add", "f32"], mix["barrier", ""]) == (256, 256, 32)
-    ((kind,),) = [launch.classes for launch in graph.launches]
-    assert (kind.warps, kind.is_uniform) == (16 * 16 * 8, True)
-    # The sum uses that of the pass before, and in the first pass of a tile the last one of the tile before.
+    ((warp_class,),) = [launch.classes for launch in graph.launches]
+    assert (warp_class.warps, warp_class.is_uniform) == (16 * 16 * 8, True)
+    # The sum uses that of the previous iteration; in the first iteration of a tile, the last one of the previous tile.
     carried = {(edge.distance[0], str(edge.iterations[1])) for edge in graph.edges if edge.source == edge.target}
     assert carried == {(0, "-1 + k_inner"), (1, "15")}
 
 
-def test_a_machine_graph_has_fused_multiply_adds_and_wide_loads() -> None:
-    # In each tile 16 multiply-adds; of a, 16 neighbours in 4 loads of 128 bits, of b 16 loads.
+def test_machine_graph_has_fused_multiply_adds_and_wide_loads() -> None:
+    # Each tile has 16 multiply-adds. 16 neighboring elements of a take 4 loads of 128 bits, those of b 16 loads.
     machine = lowered(lpp.instruction_graph(multiplication(), n=256)).mix()
     assert machine["fma", "f32"] == 256
     assert (machine["load", "b128"], machine["load", "b32"]) == (16 * 4, 16 * (16 + 2))
@@ -50,16 +50,16 @@ def test_a_machine_graph_has_fused_multiply_adds_and_wide_loads() -> None:
 
 
 @pytest.mark.parametrize(("device", "warps"), [("nvidia-a100", 8), ("amd-mi210", 4), (None, 8)])
-def test_a_device_says_how_many_lanes_a_warp_has(device: str | None, warps: int) -> None:
+def test_device_determines_the_warp_size(device: str | None, warps: int) -> None:
     # 16·16 groups of 256 work-items: 8 warps of 32 each, or 4 of 64.
     by_name = lpp.instruction_graph(multiplication(), n=256, device=device)
-    described = None if device is None else lpp.load_device(device)
-    by_description = lpp.instruction_graph(multiplication(), n=256, device=described)
-    for graph in (by_name, by_description):
-        assert [kind.warps for launch in graph.launches for kind in launch.classes] == [16 * 16 * warps]
+    loaded = None if device is None else lpp.load_device(device)
+    by_object = lpp.instruction_graph(multiplication(), n=256, device=loaded)
+    for graph in (by_name, by_object):
+        assert [warp_class.warps for launch in graph.launches for warp_class in launch.classes] == [16 * 16 * warps]
 
 
-def test_each_pass_can_be_left_out() -> None:
+def test_each_compiler_pass_can_be_skipped() -> None:
     graph = lpp.instruction_graph(multiplication(), n=256)
     assert lowered(graph, leave_out=PASSES).mix() == graph.mix()
     assert ("fma", "f32") not in lowered(graph, leave_out=["fused multiply-adds"]).mix()
@@ -69,13 +69,13 @@ def test_each_pass_can_be_left_out() -> None:
         lowered(graph, leave_out=["fma"])
 
 
-def test_graphs_of_boundary_tiles_are_kinds_of_their_own() -> None:
+def test_boundary_groups_have_their_own_warp_class() -> None:
     # 100 = 6·16 + 4: the last of seven groups has no i below 90, so its warp loads nothing.
     arguments = [lp.GlobalArg("a,b", np.float32, shape="n"), ...]
     unit = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = if(i < 90, 2*a[i], 0)", arguments, lang_version=(2018, 2))
     graph = lpp.instruction_graph(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0"), n=100)
     (launch,) = graph.launches
-    executed = {kind.warps: kind.graph.mix().get(("load", "b32"), 0) for kind in launch.classes}
+    executed = {warp_class.warps: warp_class.graph.mix().get(("load", "b32"), 0) for warp_class in launch.classes}
     assert executed == {6: 1, 1: 0}
 
 
@@ -101,7 +101,7 @@ def sparse_rows() -> lp.TranslationUnit:
     )
 
 
-def test_a_loop_bounded_by_data_makes_the_passes_that_are_typical() -> None:
+def test_loop_bounded_by_data_has_the_typical_trip_count() -> None:
     with pytest.raises(
         UncountableError, match=r"^instruction 'row_j_update': loop j is bounded by data .*typical=\{'j'"
     ):
@@ -110,12 +110,12 @@ def test_a_loop_bounded_by_data_makes_the_passes_that_are_typical() -> None:
     assert graph.mix()["add", "f32"] == 27 * 100
 
 
-def test_values_that_bound_a_loop_are_no_part_of_the_shape_of_groups() -> None:
+def test_typical_loop_bounds_do_not_affect_the_shape_of_groups() -> None:
     unit = lp.split_iname(sparse_rows(), "i", 32, outer_tag="g.0", inner_tag="l.0")
     graph = lpp.instruction_graph(unit, n=128, typical={"s": 0, "e": 27})
     (launch,) = graph.launches
-    assert (launch.groups, [kind.warps for kind in launch.classes]) == (4, [4])
-    assert graph.mix()["add", "f32"] == 27  # of each warp
+    assert (launch.groups, [warp_class.warps for warp_class in launch.classes]) == (4, [4])
+    assert graph.mix()["add", "f32"] == 27  # per warp
 
 
 @pytest.mark.parametrize(

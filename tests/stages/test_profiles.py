@@ -1,4 +1,4 @@
-"""Profiles of other tools beside predictions: each form is read alike, what does not belong is refused in a line."""
+"""Profiles of other tools beside predictions: all formats give equal numbers; mismatches are refused in one line."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ READ, LANES, INSTRUCTIONS = (
     "smsp__inst_executed.sum",
 )
 UNITS = {READ: "sector", LANES: "", INSTRUCTIONS: "Kinst"}
-TOLD = {READ: "131,072", LANES: "31.50", INSTRUCTIONS: "256.5"}
+PRINTED = {READ: "131,072", LANES: "31.50", INSTRUCTIONS: "256.5"}
 VALUES = {READ: 131072, LANES: 31.5, INSTRUCTIONS: 256500}
 NOISE = "==PROF== Connected to process 1\nit says, what it likes\n"
 ABOUT = {
@@ -52,13 +52,17 @@ def written(rows: list[list[str]]) -> str:
 def by_metric(**changed: str) -> str:
     head = [*ABOUT, "Section Name", "Metric Name", "Metric Unit", "Metric Value"]
     about = list({**ABOUT, **changed}.values())
-    return written([head, *([*about, "Command line", name, UNITS[name], TOLD[name]] for name in TOLD)])
+    return written([head, *([*about, "Command line", name, UNITS[name], PRINTED[name]] for name in PRINTED)])
 
 
 def by_launch(**changed: str) -> str:
     about = {**ABOUT, **changed}
     return written(
-        [[*about, *TOLD], ["" for _ in about] + [UNITS[name] for name in TOLD], [*about.values(), *TOLD.values()]]
+        [
+            [*about, *PRINTED],
+            ["" for _ in about] + [UNITS[name] for name in PRINTED],
+            [*about.values(), *PRINTED.values()],
+        ]
     )
 
 
@@ -75,12 +79,12 @@ def of_tuner(device: str = "NVIDIA GeForce RTX 2080 Ti", kernel: str = "doubled"
 
 def of_hub() -> str:
     measured = [{"name": "time", "value": 1.0}, *({"name": name, "value": value} for name, value in VALUES.items())]
-    told = {
+    compiled = {
         "registers": 10,
         "global_size": {"x": 4096, "y": 1, "z": 1},
         "local_size": {"x": 256, "y": 1, "z": 1},
     }
-    results = [{"measurements": measured, "compilation_data": told}]
+    results = [{"measurements": measured, "compilation_data": compiled}]
     return json.dumps({"metadata": {"device": "GeForce RTX 2080 Ti"}, "results": results})
 
 
@@ -98,7 +102,7 @@ def predicted() -> Counters:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_tells_the_same_numbers(form: str, predicted: Counters, tmp_path: Path):
+def test_all_formats_give_the_same_numbers(form: str, predicted: Counters, tmp_path: Path):
     path = tmp_path / "profile"
     path.write_text(FORMS[form])
     found = {each.metric: each for each in lpp.compare_counters(predicted, path).rows}
@@ -107,7 +111,7 @@ def test_every_form_tells_the_same_numbers(form: str, predicted: Counters, tmp_p
     assert {each.predicted for each in found.values()} == {predicted[metric] for metric in found}
 
 
-def test_what_is_printed_has_the_error_of_each_metric(predicted: Counters, tmp_path: Path):
+def test_printed_comparison_has_the_error_of_each_metric(predicted: Counters, tmp_path: Path):
     (tmp_path / "ncu.csv").write_text(by_metric())
     lines = str(lpp.compare_counters(predicted, tmp_path / "ncu.csv")).splitlines()
     assert max(map(len, lines)) <= 80
@@ -137,7 +141,9 @@ REFUSED = {
 }
 
 
-def test_what_does_not_belong_is_refused_in_one_line(subtests: pytest.Subtests, predicted: Counters, tmp_path: Path):
+def test_profile_that_does_not_match_is_refused_in_one_line(
+    subtests: pytest.Subtests, predicted: Counters, tmp_path: Path
+):
     for name in REFUSED:
         with subtests.test(name=name):
             text, why = REFUSED[name]
@@ -149,7 +155,7 @@ def test_what_does_not_belong_is_refused_in_one_line(subtests: pytest.Subtests, 
             assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_not_there_and_bytes_that_are_no_text_are_refused(tmp_path: Path):
+def test_missing_file_and_binary_file_are_refused(tmp_path: Path):
     with pytest.raises(MeasurementError, match=r"cannot read the profile .*: No such file"):
         read_profile(tmp_path / "none")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
@@ -157,7 +163,7 @@ def test_a_file_that_is_not_there_and_bytes_that_are_no_text_are_refused(tmp_pat
         read_profile(tmp_path / "bytes")
 
 
-def test_of_several_launches_the_median_is_taken_and_what_is_no_number_is_left_out(predicted: Counters, tmp_path: Path):
+def test_median_of_launches_is_used_and_non_numbers_are_ignored(predicted: Counters, tmp_path: Path):
     rows = [[*ABOUT, READ, LANES]]
     for number, value in enumerate(("1", "3", "50")):
         rows.append([*{**ABOUT, "ID": str(number)}.values(), value, "n/a"])
@@ -167,21 +173,28 @@ def test_of_several_launches_the_median_is_taken_and_what_is_no_number_is_left_o
     assert "doubled was profiled 3 times; medians are shown" in found.notes
 
 
-def test_the_command_prints_both_and_refuses_what_does_not_belong(tmp_path: Path):
+def test_command_prints_the_comparison_and_refuses_other_launches(tmp_path: Path):
     path = tmp_path / "ncu.csv"
     path.write_text(by_metric(**{"Block Size": "(16, 1, 1)"}))
-    asked = ["counters", f"{Path(__file__).parents[1] / 'kernels.py'}:doubled", "--set", "n=65536", "--device", TURING]
-    found = CliRunner().invoke(program, [*asked, "--compare", str(path), "--json"])
+    command = [
+        "counters",
+        f"{Path(__file__).parents[1] / 'kernels.py'}:doubled",
+        "--set",
+        "n=65536",
+        "--device",
+        TURING,
+    ]
+    found = CliRunner().invoke(program, [*command, "--compare", str(path), "--json"])
     (read, _, _) = json.loads(found.stdout)["compared"]
     assert (read["metric"], read["counted"], read["predicted"]) == (READ, 131072, 8192)
-    assert READ in CliRunner().invoke(program, asked).stdout
+    assert READ in CliRunner().invoke(program, command).stdout
     path.write_text(by_metric())
-    refused = CliRunner().invoke(program, [*asked, "--compare", str(path)])
+    refused = CliRunner().invoke(program, [*command, "--compare", str(path)])
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
 
 
-OF_H200 = Path(__file__).parents[2] / "fits" / "nvidia-h200" / "raw" / "ncu-test-kernels.csv.xz"
-"""what Nsight Compute has printed of ``benchmarks/counted_kernels.py``"""
+H200_PROFILE = Path(__file__).parents[2] / "fits" / "nvidia-h200" / "raw" / "ncu-test-kernels.csv.xz"
+"""output of Nsight Compute for ``benchmarks/counted_kernels.py``"""
 COUNTED = {
     "convolution": {"n": 64},
     "finite difference": {"n": 512},
@@ -192,9 +205,9 @@ LIMITS = DeviceLimits(1024, 48 * 1024, 2**37, 132, 32, 1.98e9, 2**37, 50 * 2**20
 
 
 @pytest.mark.parametrize("kernel", COUNTED)
-def test_requests_and_wavefronts_of_an_h200_are_those_that_are_predicted(kernel: str, tmp_path: Path):
+def test_predicted_requests_and_wavefronts_match_an_h200(kernel: str, tmp_path: Path):
     path = tmp_path / "ncu.csv"
-    path.write_bytes(lzma.decompress(OF_H200.read_bytes()))
+    path.write_bytes(lzma.decompress(H200_PROFILE.read_bytes()))
     forms = plan(load_kernel_files(bundled_folder("test_kernels")), LIMITS)
     (program,) = (form.build() for name, form in forms if name == kernel and COUNTED[kernel] in form.sizes)
     predicted = lpp.counters(program, device="nvidia-h200", parameters=COUNTED[kernel])
@@ -202,7 +215,7 @@ def test_requests_and_wavefronts_of_an_h200_are_those_that_are_predicted(kernel:
     assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].error == 0
     for op in ("ld", "st"):
         assert abs(found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"].error or 0) < 0.01
-    # The program itself, and what it is passed, are some hundred sectors more.
+    # The code of the kernel and its arguments are some hundred sectors more.
     read, written = (found[f"dram__sectors_{direction}.sum"] for direction in ("read", "write"))
     assert 0 < read.counted - read.predicted < 200
     assert written.predicted == 0

@@ -1,4 +1,4 @@
-"""A kernel that does nothing, on n work-items: what a launch costs, and what a group does."""
+"""An empty kernel on n work-items, which measures the overhead of a launch and of a group."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ NAME = "empty kernel"
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each size of groups."""
+    """Return one configuration for each group size."""
     return [
         Configuration(
             label=f"groups of {width}",
@@ -26,7 +26,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def empty(width: int) -> lp.TranslationUnit:
-    """Return the kernel in groups of *width* work-items."""
+    """Return the kernel with groups of *width* work-items."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "... nop {inames=i}",
@@ -44,5 +44,5 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def nothing(given: Arguments) -> dict[str, Array]:
-    """Return what it writes: nothing."""
+    """Return the expected results: the kernel writes nothing."""
     return {}

@@ -1,6 +1,6 @@
-"""b ← 2·a for vectors of n numbers: in the set for what memory costs.
+"""b ← 2·a for vectors of n numbers. This kernel measures the cost of memory accesses.
 
-Counts, in float32: n loads and n stores at stride 1, n multiplications.
+Counts in float32: n loads and n stores at stride 1, n multiplications.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ NAME = "scaled vectors"
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each size of groups."""
+    """Return one configuration for each group size."""
     return [
         Configuration(
             label=f"groups of {width}",
@@ -29,7 +29,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def scaled(width: int) -> lp.TranslationUnit:
-    """Return the kernel in groups of *width* work-items."""
+    """Return the kernel with groups of *width* work-items."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = 2*a[i]",
@@ -42,11 +42,11 @@ def scaled(width: int) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a vector of random numbers, and one for the result."""
+    """Return a vector of random numbers, and a vector for the result."""
     n = sizes["n"]
     return {"a": rng.random(n, dtype=np.float32), "b": np.zeros(n, np.float32), "n": np.int32(n)}
 
 
 def expected(given: Arguments) -> dict[str, Array]:
-    """Return what is written, by NumPy."""
+    """Return the expected results, computed with NumPy."""
     return {"b": 2 * np.asarray(given["a"])}

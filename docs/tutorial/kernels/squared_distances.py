@@ -1,9 +1,8 @@
-"""d_i ← Σ_k (a_i − x_k)² for n numbers and 256 points: in the set for local memory and barriers.
+"""d_i ← Σ_k (a_i − x_k)² for n numbers and 256 points. This kernel measures local memory and barriers.
 
-The work-items of a group fetch as many points at a time into local memory as there are work-items, and all read them
-there.
+The work-items of a group fetch one point each into local memory, and then each of them reads all of these points.
 
-Counts, in float32: 2·256·n additions, 256·n multiplications, 256·n loads from local memory.
+Counts in float32: 2·256·n additions, 256·n multiplications, 256·n loads from local memory.
 """
 
 from functools import partial
@@ -18,7 +17,7 @@ POINTS = 256
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each size of groups."""
+    """Return one configuration for each group size."""
     return [
         Configuration(
             label=f"groups of {width}",
@@ -33,7 +32,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def distances(width: int) -> lp.TranslationUnit:
-    """Return the kernel in groups of *width* work-items."""
+    """Return the kernel with groups of *width* work-items."""
     knl = lp.make_kernel(
         f"{{[i, k]: 0 <= i < n and 0 <= k < {POINTS}}}",
         "d[i] = sum(k, (a[i] - x[k])*(a[i] - x[k]))",
@@ -52,7 +51,7 @@ def distances(width: int) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return two vectors of random numbers, and one for the result."""
+    """Return two vectors of random numbers, and a vector for the result."""
     n = sizes["n"]
     return {
         "a": rng.random(n, dtype=np.float32),
@@ -63,5 +62,5 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def expected(given: Arguments) -> dict[str, Array]:
-    """Return what is written, by NumPy."""
+    """Return the expected results, computed with NumPy."""
     return {"d": ((np.asarray(given["a"])[:, None] - np.asarray(given["x"])) ** 2).sum(axis=1)}

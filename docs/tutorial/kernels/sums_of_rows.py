@@ -1,7 +1,7 @@
-"""s_i ← Σ_k a_ik·x_k for n rows of 256 numbers: in the set for arithmetic, and for loops in work-items.
+"""s_i ← Σ_k a_ik·x_k for n rows of 256 numbers. This kernel measures arithmetic, and loops in work-items.
 
-Counts, in float32: 256·n additions and as many multiplications; as many loads of the matrix, whose columns lie one
-after the other, and of x, which all work-items of a group load from one place.
+Counts in float32: 256·n additions, 256·n multiplications, 256·n loads of the matrix, which is stored by columns, and
+256·n loads of x, with the same address for all work-items of a group.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ COLUMNS = 256
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each size of groups."""
+    """Return one configuration for each group size."""
     return [
         Configuration(
             label=f"groups of {width}",
@@ -31,7 +31,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def summed(width: int) -> lp.TranslationUnit:
-    """Return the kernel in groups of *width* work-items."""
+    """Return the kernel with groups of *width* work-items."""
     knl = lp.make_kernel(
         f"{{[i, k]: 0 <= i < n and 0 <= k < {COLUMNS}}}",
         "s[i] = sum(k, a[k, i]*x[k])",
@@ -60,5 +60,5 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def expected(given: Arguments) -> dict[str, Array]:
-    """Return what is written, by NumPy."""
+    """Return the expected results, computed with NumPy."""
     return {"s": np.asarray(given["x"]) @ np.asarray(given["a"])}

@@ -1,4 +1,4 @@
-"""Intervals: as many held-out kernels lie in them as they state, and kernels unlike the fitted ones have wider ones."""
+"""Test prediction intervals: their coverage, and their width for kernels that differ from the fitted ones."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
 
 
 def observations(classes: int, seed: int) -> list[Observation]:
-    """Return kernels whose times are a sum, off by what is their class's own and by noise."""
+    """Return kernels whose times are a sum, with an error common to each class and noise; 0.15 and 0.05 in ln T."""
     rng = np.random.default_rng(seed)
     rows = []
     for number in range(classes):
-        habit = rng.normal(0, 0.15)
+        bias = rng.normal(0, 0.15)
         for _ in range(4):
             adds, loads = (int(each) for each in 10.0 ** rng.uniform(5, 8, 2))
-            seconds = (1e-11 * adds + 3e-11 * loads + 1e-5) * np.exp(habit + rng.normal(0, 0.05))
+            seconds = (1e-11 * adds + 3e-11 * loads + 1e-5) * np.exp(bias + rng.normal(0, 0.05))
             counts = {"f32 add": adds, "global load 32-bit stride 1": loads, "launches": 1}
             rows.append(Observation(f"class {number}", "x", {}, counts, float(seconds)))
     return rows
@@ -44,37 +44,37 @@ def test_four_of_five_unseen_kernels_lie_in_their_interval():
     assert 0.75 <= inside / total <= 0.85
 
 
-def test_a_score_is_that_of_the_level():
+def test_half_width_is_the_score_at_the_level():
     spread = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))
-    # Of 99 scores the 80th.
+    # The 80 % quantile of 99 scores is the 80th.
     assert spread.half_width(np.zeros(1), 0.8) == pytest.approx([0.8])
     assert spread.half_width(np.array([3.0]), 0.8) == pytest.approx([1.6])
     assert np.isinf(Uncertainty((0.1, 0.2), (), ((0.0,),)).half_width(np.zeros(1), 0.8)).all()
 
 
-def test_a_weight_may_be_off_by_its_deviation_times_the_score_of_the_level():
+def test_error_of_a_weight_is_its_deviation_times_the_score():
     covariance = ((4.0, 1.0, 0.0), (1.0, 9.0, 0.0), (0.0, 0.0, 1.0))
     spread = Uncertainty(tuple(np.arange(1, 100) / 100), ("adds", "loads"), covariance)
-    # Of 99 scores the 80th is 0.8; the last row is that of the sharpness.
+    # The 80th of 99 scores is 0.8. The last row of the covariance belongs to the sharpness.
     assert spread.of_weights(0.8) == pytest.approx({"adds": 0.8 * 2, "loads": 0.8 * 3})
     assert np.isinf(Uncertainty((0.1,), ("adds",), ((1.0, 0.0), (0.0, 1.0))).of_weights()["adds"])
 
 
-def test_a_kernel_of_what_was_hardly_measured_has_a_wider_interval():
+def test_rarely_measured_property_has_a_large_leverage():
     rows = observations(10, 1)
-    rare = [
+    rows_with_few_barriers = [
         Observation(row.kernel_class, "x", {}, {**row.properties, "barriers": 10 if place < 4 else 0}, row.seconds)
         for place, row in enumerate(rows)
     ]
-    (fit, *_) = fit_observations(PROVENANCE, rare)
+    (fit, *_) = fit_observations(PROVENANCE, rows_with_few_barriers)
     assert fit.uncertainty is not None
     names = ("f32 add", "barriers")
-    alike, unlike = np.array([[10.0**7, 0.0]]), np.array([[0.0, 10.0**9]])
-    small, large = (widths(fit, names, each).leverage[0] for each in (alike, unlike))
+    measured_often, measured_rarely = np.array([[10.0**7, 0.0]]), np.array([[0.0, 10.0**9]])
+    small, large = (widths(fit, names, each).leverage[0] for each in (measured_often, measured_rarely))
     assert large > 10 * small
 
 
-def test_what_other_classes_cannot_predict_has_no_score():
+def test_kernels_that_other_classes_cannot_predict_have_no_score():
     rows = [
         Observation("a", "x", {}, {"f32 add": 100}, 1.0),
         Observation("b", "x", {}, {"f32 add": 100}, 1.1),
@@ -85,10 +85,10 @@ def test_what_other_classes_cannot_predict_has_no_score():
     assert len(fit.uncertainty.scores) == 2
 
 
-def test_a_fit_that_is_read_from_its_file_has_the_same_intervals(tmp_path: Path):
+def test_fit_loaded_from_a_file_has_the_same_intervals(tmp_path: Path):
     (fit, *_) = fit_observations(PROVENANCE, observations(10, 1))
     fit = msgspec.structs.replace(fit, weights=dict(sorted(fit.weights.items(), reverse=True)))
     save_fit(fit, tmp_path / "fit.json")
     names, amounts = ("launches", "f32 add"), np.array([[1.0, 1e7]])
-    stated = widths(load_fit(tmp_path / "fit.json"), names, amounts)
-    assert stated.leverage == pytest.approx(widths(fit, names, amounts).leverage, rel=1e-4)
+    loaded = widths(load_fit(tmp_path / "fit.json"), names, amounts)
+    assert loaded.leverage == pytest.approx(widths(fit, names, amounts).leverage, rel=1e-4)

@@ -1,4 +1,4 @@
-"""Files of learned models: whole, readable, and refused with words where they are something else."""
+"""Test saving, loading, finding and validating the files of residual models."""
 
 import json
 from pathlib import Path
@@ -40,20 +40,20 @@ def learned() -> ResidualModel:
     )
 
 
-def test_what_is_saved_is_loaded(learned: ResidualModel, tmp_path: Path):
+def test_saved_model_is_loaded_unchanged(learned: ResidualModel, tmp_path: Path):
     save_residual_model(learned, tmp_path / "some" / "model.json")
     assert load_residual_model(tmp_path / "some" / "model.json") == learned
     assert json.loads((tmp_path / "some" / "model.json").read_text())["schema"] == 1
 
 
-def test_a_persons_own_model_is_found_by_its_device(learned: ResidualModel):
+def test_user_model_is_found_by_its_device(learned: ResidualModel):
     with pytest.raises(FitFileError, match="no residual model for device 'made-up'; pass the path of"):
         find_residual_model("Made Up")
     save_residual_model(learned, own_residual_models("Made Up"))
     assert find_residual_model("made-up") == learned
 
 
-def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: ResidualModel):
+def test_model_of_the_requested_backend_is_found(learned: ResidualModel):
     through_cuda = ResidualModel(msgspec.structs.replace(learned.record, backend="cuda"))
     save_residual_model(through_cuda, own_residual_models("Made Up", "cuda"))
     assert find_residual_model("made-up") == find_residual_model("made-up", "cuda") == through_cuda
@@ -71,9 +71,7 @@ def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Residua
         ({"scores": {}}, "scores of base and svr are missing"),
     ],
 )
-def test_a_damaged_model_is_refused_as_it_is_loaded(
-    learned: ResidualModel, tmp_path: Path, changes: object, words: str
-):
+def test_damaged_model_is_refused_on_load(learned: ResidualModel, tmp_path: Path, changes: object, words: str):
     path = tmp_path / "model.json"
     save_residual_model(learned, path)
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -81,7 +79,7 @@ def test_a_damaged_model_is_refused_as_it_is_loaded(
         load_residual_model(path)
 
 
-def test_files_of_something_else_are_refused(learned: ResidualModel, tmp_path: Path):
+def test_files_of_another_type_are_refused(learned: ResidualModel, tmp_path: Path):
     path = tmp_path / "model.json"
     with pytest.raises(FitFileError, match="cannot read the residual model file"):
         load_residual_model(path)
@@ -99,7 +97,7 @@ def test_files_of_something_else_are_refused(learned: ResidualModel, tmp_path: P
         load_fit(path)
 
 
-def test_a_table_with_a_number_missing_is_refused(learned: ResidualModel, tmp_path: Path):
+def test_table_with_a_missing_number_is_refused(learned: ResidualModel, tmp_path: Path):
     save_residual_model(learned, tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     document["rows"][1]["features"] = [0.7]
@@ -108,7 +106,7 @@ def test_a_table_with_a_number_missing_is_refused(learned: ResidualModel, tmp_pa
         load_residual_model(tmp_path / "model.json")
 
 
-def test_a_number_that_is_none_is_not_saved(learned: ResidualModel, tmp_path: Path):
+def test_infinite_number_is_not_saved(learned: ResidualModel, tmp_path: Path):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"errors": (float("inf"),)}
     with pytest.raises(FitFileError, match=r"the residual model for .* contains a number that is not finite"):

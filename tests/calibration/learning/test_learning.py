@@ -1,4 +1,4 @@
-"""What is learned is there, and nothing is learned where there is nothing: judged on classes that nobody has seen."""
+"""Test the training of residual models, with scores on held-out kernel classes."""
 
 import pickle
 import sys
@@ -28,27 +28,27 @@ from loopyperf.models.residual_regression import Features
 from tests.learning_table import CLASSES, MADE_UP, examples
 
 GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
-STATED = UnfittedBase("made up")
+BASE = UnfittedBase("made up")
 
 
 @pytest.fixture(scope="module")
 def learned() -> ResidualModel:
-    return learn(MADE_UP, STATED, examples())
+    return learn(MADE_UP, BASE, examples())
 
 
-def test_what_there_is_to_learn_is_learned(learned: ResidualModel):
+def test_systematic_errors_are_learned(learned: ResidualModel):
     found = learned.record.scores
     assert (found["base"].explained, found["base"].median_log_error > 0.3) == (0.0, True)
     assert found["svr"].explained > 0.85
     assert found["trees"].explained > 0.5
-    # The table is smooth in two features: what an SVR is for.
+    # The correction is a smooth function of two features, which suits an SVR.
     assert found["svr"].median_log_error < min(0.15, found["trees"].median_log_error)
 
 
-def test_a_kernel_that_nobody_has_seen_is_corrected(learned: ResidualModel):
+def test_unseen_kernel_is_corrected(learned: ResidualModel):
     for row in examples(seed=9, number=12):
-        wanted = np.log(row.observation.seconds / row.base)
-        assert learned.correction(row.features) == pytest.approx(wanted, abs=0.3)
+        expected = np.log(row.observation.seconds / row.base)
+        assert learned.correction(row.features) == pytest.approx(expected, abs=0.3)
     assert 0.02 < learned.half_width < 0.4
 
 
@@ -60,13 +60,14 @@ def test_shuffling_targets_between_kernels_destroys_the_score():
         replace(row, observation=replace(row.observation, seconds=row.base * moved[place]))
         for row, place in zip(rows, order, strict=True)
     ]
-    found = scores(shuffled, cross_validated(STATED, shuffled, ["svr"]))
+    found = scores(shuffled, cross_validated(BASE, shuffled, ["svr"]))
     assert found["svr"].explained < 0.05
     assert found["svr"].median_log_error > 0.9 * found["base"].median_log_error
 
 
-def test_a_class_tells_nothing_of_another_by_what_it_is_called():
-    # Each class is off by a factor that those with numbers next to its own are not off by: split by rows, it is told.
+def test_class_number_as_a_feature_does_not_help_other_classes():
+    # Classes with adjacent numbers have opposite errors. A split by rows instead of classes would learn them from the
+    # class number.
     rows = [
         replace(
             row,
@@ -75,104 +76,104 @@ def test_a_class_tells_nothing_of_another_by_what_it_is_called():
         )
         for place, row in enumerate(examples())
     ]
-    assert scores(rows, cross_validated(STATED, rows, ["svr"]))["svr"].explained < 0.05
+    assert scores(rows, cross_validated(BASE, rows, ["svr"]))["svr"].explained < 0.05
 
 
-def test_hyper_parameters_are_searched_for_on_classes_that_are_left_out(monkeypatch: pytest.MonkeyPatch):
+def test_hyperparameter_search_uses_held_out_classes(monkeypatch: pytest.MonkeyPatch):
     rows = examples()
     classes = [row.observation.kernel_class for row in rows]
     searches: list[int] = []
 
-    def watched(*asked: object, cv: Sequence[tuple[list[int], list[int]]], **more: object) -> object:
+    def recording_search(*inputs: object, cv: Sequence[tuple[list[int], list[int]]], **more: object) -> object:
         searches.append(len(cv))
-        for known, left_out in cv:
-            assert not {classes[place] for place in known} & {classes[place] for place in left_out}
-        return GridSearchCV(*asked, cv=cv, **more)
+        for known, held_out in cv:
+            assert not {classes[place] for place in known} & {classes[place] for place in held_out}
+        return GridSearchCV(*inputs, cv=cv, **more)
 
-    monkeypatch.setattr("sklearn.model_selection.GridSearchCV", watched)
-    Lesson.of(STATED, rows).searched("svr")
+    monkeypatch.setattr("sklearn.model_selection.GridSearchCV", recording_search)
+    Lesson.of(BASE, rows).searched("svr")
     assert searches == [5]
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_a_kernel_of_each_of_three_classes_is_enough(recipe: str):
+def test_one_kernel_of_each_of_three_classes_suffices(recipe: str):
     rows = [example for example in examples() if example.observation.label in ("0", "1", "2")]
-    learned = learn(MADE_UP, STATED, rows, recipe)
+    learned = learn(MADE_UP, BASE, rows, recipe)
     assert np.isfinite(learned.correction(rows[0].features))
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_where_features_are_all_alike_the_median_is_learned(recipe: str):
-    alike = [replace(row, features=Features({"u": 1.0}, {})) for row in examples()]
-    learned = learn(MADE_UP, STATED, alike, recipe)
+def test_constant_features_give_the_median_correction(recipe: str):
+    constant_rows = [replace(row, features=Features({"u": 1.0}, {})) for row in examples()]
+    learned = learn(MADE_UP, BASE, constant_rows, recipe)
     targets = [row.target for row in learned.record.rows]
-    assert learned.correction(alike[0].features) == pytest.approx(np.median(targets))
+    assert learned.correction(constant_rows[0].features) == pytest.approx(np.median(targets))
 
 
 class Spy:
-    """A base that keeps which classes it was fitted to, and answers for no others."""
+    """A base that asserts that it never predicts a class that it was fitted to."""
 
     name = "spy"
 
     def fitted(self, rows: Sequence[Example]) -> Answers:
         known = {row.observation.kernel_class for row in rows}
 
-        def answers(asked: Sequence[Example], /) -> Vector:
-            assert known & {row.observation.kernel_class for row in asked} == set()
-            return np.array([row.base for row in asked])
+        def answers(inputs: Sequence[Example], /) -> Vector:
+            assert known & {row.observation.kernel_class for row in inputs} == set()
+            return np.array([row.base for row in inputs])
 
         return answers
 
 
-def test_a_base_is_never_asked_about_a_class_that_it_was_fitted_to():
+def test_base_never_predicts_a_class_that_it_was_fitted_to():
     rows = examples()
     assert out_of_fold(Spy(), rows).tolist() == [row.base for row in rows]
     cross_validated(Spy(), rows, ["svr"])
     Lesson.of(Spy(), rows)
 
 
-def test_residuals_of_a_fitted_base_are_those_of_fits_to_other_classes():
+def test_residuals_of_a_fitted_base_use_fits_to_other_classes():
     rows = [
         Example(Observation(f"class {place % 3}", "", {}, {"launches": 1}, 1e-6 * 2.0 ** (place % 3)), Features({}))
         for place in range(12)
     ]
     base = FittedBase(CANDIDATES[0])
     ratios = out_of_fold(base, rows) / [row.observation.seconds for row in rows]
-    # One weight, by least squares of relative errors of 1, 2 and 4 µs without one: Σ 1/t over Σ 1/t².
+    # The fit minimizes the relative errors of two of the times 1, 2 and 4 µs; its weight is Σ 1/t over Σ 1/t².
     assert ratios[:3] == pytest.approx([(3 / 4) / (5 / 16), (5 / 4) / (17 / 16) / 2, (3 / 2) / (5 / 4) / 4], rel=1e-3)
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_the_last_digits_of_the_base_change_nothing(recipe: str):
+def test_rounding_errors_of_the_base_do_not_change_the_model(recipe: str):
     rows = examples()
     other = [replace(row, base=row.base * (1 + 1e-13 * (-1) ** place)) for place, row in enumerate(rows)]
-    first, second = (Lesson.of(STATED, each) for each in (rows, other))
+    first, second = (Lesson.of(BASE, each) for each in (rows, other))
     assert [row.base for row in rows] != [row.base for row in other]
     assert first.targets.tolist() == second.targets.tolist()
     parameters = first.searched(recipe)
-    said = [lesson.taught(recipe, parameters).predict(first.features).tolist() for lesson in (first, second)]
-    assert said[0] == said[1]
+    predictions = [lesson.taught(recipe, parameters).predict(first.features).tolist() for lesson in (first, second)]
+    assert predictions[0] == predictions[1]
 
 
-def test_trees_are_hardly_a_matter_of_chance(monkeypatch: pytest.MonkeyPatch):
-    # One booster is: by its seed it says something else, ten in the mean 1/√10 of that; eight seeds tell it to a third.
-    lesson = Lesson.of(STATED, examples())
+def test_averaging_boosters_reduces_dependence_on_the_seed(monkeypatch: pytest.MonkeyPatch):
+    # The mean of ten boosters scatters 1/√10 as much as one booster. Eight seeds estimate the scatter to about a third.
+    lesson = Lesson.of(BASE, examples())
 
     def scatter(boosters: int) -> float:
         monkeypatch.setattr(regressors, "BOOSTERS", boosters)
-        said: list[Vector] = []
+        predictions: list[Vector] = []
         for seed in range(8):
             monkeypatch.setattr(regressors, "SEED", seed)
-            said.append(lesson.taught("trees", {"max_depth": 2, "n_estimators": 60}).predict(lesson.features))
-        return float(np.std(said, axis=0).mean())
+            predictions.append(lesson.taught("trees", {"max_depth": 2, "n_estimators": 60}).predict(lesson.features))
+        return float(np.std(predictions, axis=0).mean())
 
     assert scatter(regressors.BOOSTERS) < 0.45 * scatter(1)
 
 
-def test_the_same_is_learned_again(learned: ResidualModel):
-    asked = examples(seed=5, number=3)[0].features
+def test_learning_and_pickling_are_reproducible(learned: ResidualModel):
+    inputs = examples(seed=5, number=3)[0].features
     again = ResidualModel(learned.record)
-    assert again.correction(asked) == learned.correction(asked)
+    assert again.correction(inputs) == learned.correction(inputs)
     assert pickle.loads(pickle.dumps(learned)) == learned
 
 
@@ -183,7 +184,7 @@ def test_features_beyond_the_training_set_are_named(learned: ResidualModel):
     assert note == "f32 special in a group not in the training set: ignored by the correction"
 
 
-def test_where_nothing_was_gained_it_is_said(learned: ResidualModel):
+def test_model_without_a_gain_adds_a_note(learned: ResidualModel):
     record = learned.record
     poor = {**record.scores, "svr": record.scores["base"]}
     doubts = ResidualModel(
@@ -192,12 +193,12 @@ def test_where_nothing_was_gained_it_is_said(learned: ResidualModel):
     assert "no better than made up alone on held-out kernels" in doubts.doubts(Features({"u": 0.0, "idle": 0.0}))[0]
 
 
-def test_a_missing_feature_is_named(learned: ResidualModel):
+def test_missing_feature_is_named(learned: ResidualModel):
     with pytest.raises(ModelInputError, match=r"lacks the features idle of the residual model"):
         learned.correction(Features({"u": 0.0}))
 
 
-def test_a_feature_is_a_number():
+def test_feature_must_be_finite():
     with pytest.raises(ModelInputError, match="'u' must be finite, got nan"):
         Features({"u": float("nan")})
 
@@ -206,21 +207,21 @@ def test_a_feature_is_a_number():
 def test_fewer_than_three_classes_are_refused(number: int):
     rows = [row for row in examples() if int(row.observation.kernel_class[-1]) < number]
     with pytest.raises(CalibrationError, match=f"needs 3 kernel classes or more for cross-validation, got {number}: "):
-        learn(MADE_UP, STATED, rows)
+        learn(MADE_UP, BASE, rows)
 
 
-def test_an_unknown_recipe_is_refused_naming_those_there_are():
+def test_unknown_recipe_is_refused_listing_the_known_ones():
     with pytest.raises(CalibrationError, match="unknown recipe 'network'; choose from svr, trees"):
-        learn(MADE_UP, STATED, examples(), "network")
+        learn(MADE_UP, BASE, examples(), "network")
 
 
-def test_without_scikit_learn_it_is_said_how_to_install_it(learned: ResidualModel, monkeypatch: pytest.MonkeyPatch):
+def test_error_without_scikit_learn_names_the_extra(learned: ResidualModel, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
     with pytest.raises(LoopyperfError, match=r"residual models need scikit-learn .* pip install 'loopyperf\[learn\]'"):
         _ = ResidualModel(learned.record).regressor
 
 
-def test_a_base_that_says_nothing_is_refused():
+def test_missing_base_prediction_is_refused():
     rows = examples()
     with pytest.raises(CalibrationError, match=r"the base model's prediction of 'class 3' \(3; \) is missing"):
-        learn(MADE_UP, STATED, [*rows[:3], replace(rows[3], base=None), *rows[4:]])
+        learn(MADE_UP, BASE, [*rows[:3], replace(rows[3], base=None), *rows[4:]])

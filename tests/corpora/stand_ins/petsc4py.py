@@ -1,7 +1,7 @@
-"""Stands in for petsc4py while PyOP2 and TSFC generate kernels: types, communicators, and classes that do nothing.
+"""A stub of petsc4py, with which PyOP2 and TSFC generate kernels: types, communicators, and classes that do nothing.
 
-PETSc takes half an hour to build, and generation needs only the widths of its types. What needs matrices fails, after
-its kernel was recorded.
+Building PETSc takes half an hour, and code generation needs only the widths of its types. Code that needs matrices
+fails, but only after its kernel was recorded.
 """
 
 import sys
@@ -22,7 +22,7 @@ CLASSES = ("DM", "IS", "KSP", "LGMap", "Mat", "Options", "PC", "SF", "SNES", "Se
 
 
 def get_config() -> dict[str, str]:
-    """Return where PETSc is: in a folder that has nothing but the names of compilers."""
+    """Return the location of PETSc: a folder that contains only the names of compilers."""
     variables = FOLDER / "lib" / "petsc" / "conf" / "petscvariables"
     variables.parent.mkdir(parents=True, exist_ok=True)
     variables.write_text("CC = cc\nCXX = c++\nCC_FLAGS = \n")
@@ -36,7 +36,7 @@ class Comm:
         self.communicator = communicator
 
     def tompi4py(self) -> Any:
-        """Return it as mpi4py has it."""
+        """Return the communicator of mpi4py."""
         return self.communicator
 
 

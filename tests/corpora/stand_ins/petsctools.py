@@ -1,4 +1,4 @@
-"""Stands in for petsctools, which TSFC asks only for citations."""
+"""A stub of petsctools, which TSFC uses only for citations."""
 
 
 def add_citation(*_: str) -> None:

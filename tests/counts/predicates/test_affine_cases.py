@@ -1,4 +1,4 @@
-"""Conditions that are affine in each pass of a short loop: counted, as brute force counts them, or data as before."""
+"""Test counts under conditions that are affine in each iteration of a short loop against brute force."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def values(**lengths: int) -> Callable[[str], range | None]:
 
 
 def tree(condition: str, levels: str, assumptions: str = "") -> lp.TranslationUnit:
-    """Return a kernel that adds, of 64 work-items in each of so many *levels*, where *condition* holds."""
+    """Return a kernel whose 64 work-items add in each of *levels* iterations if *condition* holds."""
     code = f"for i,k\nif {condition}\nout[i] = out[i] + 2 {{id=some}}\nend\nend"
     sized = [sizes("m")] if "m" in assumptions else []
     domain = f"{{[i,k]: 0<=i<64 and 0<=k<{levels}}}"
@@ -40,13 +40,13 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_tree_of_constant_depth_is_counted_as_brute_force_counts_it(condition: str) -> None:
+def test_tree_of_constant_depth_equals_brute_force(condition: str) -> None:
     found = count_properties(load_kernel(tree(condition, "6"))).properties()["f32 add"]()
     assert found == sum(CONDITIONS[condition](i, k) for i in range(64) for k in range(6))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_tree_is_counted_at_each_depth_that_is_assumed(condition: str) -> None:
+def test_tree_of_bounded_depth_equals_brute_force(condition: str) -> None:
     counted = count_properties(load_kernel(tree(condition, "m", "0 <= m <= 6"))).properties()["f32 add"]
     for depth in range(7):
         holding = sum(CONDITIONS[condition](i, k) for i in range(64) for k in range(depth))
@@ -58,7 +58,7 @@ QUOTIENTS += ["1/2*i != 4*j", "i // 2 == i / 2", "-(i / 4) < -j", "(5*i - 7) / 4
 
 
 @pytest.mark.parametrize("condition", QUOTIENTS)
-def test_comparisons_of_quotients_select_the_points_where_double_precision_finds_them_true(condition: str) -> None:
+def test_comparisons_of_quotients_agree_with_double_precision(condition: str) -> None:
     found = points_where(SPACE, parse(condition), values())
     assert found is not None
     every = [(i, j) for i in range(-30, 70) for j in range(5)]
@@ -68,12 +68,12 @@ def test_comparisons_of_quotients_select_the_points_where_double_precision_finds
 
 
 @pytest.mark.parametrize("condition", ["i/3 + j/3 == 1", "49*(i/49) == i", "i/j == 2", "i/0 == 2", "not (i/2 - j)"])
-def test_quotients_that_are_rounded_and_those_outside_comparisons_are_no_points(condition: str) -> None:
-    # Loopy divides integers where a number is taken for a condition: !(i / 2 + -1 * j).
+def test_rounded_quotients_select_no_points(condition: str) -> None:
+    # Loopy generates integer division if a number is used as a condition: !(i / 2 + -1 * j).
     assert points_where(SPACE, parse(condition), values()) is None
 
 
-def test_work_under_a_quotient_that_equals_an_integer_is_counted_and_timed() -> None:
+def test_work_under_a_condition_on_a_quotient_is_counted_and_timed() -> None:
     unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = out[i] + 2 {if=i / 4 == i // 4}", array("out", "n"), sizes("n")))
     counted = lpp.count(unit).properties()["f32 add"]
     assert [counted(n=n) for n in (1, 4, 5, 100)] == [1, 1, 2, 25]
@@ -95,7 +95,7 @@ def test_bits_of_affine_functions_select_points(condition: str) -> None:
 
 
 @pytest.mark.parametrize("condition", ["(i & j) != 0", "i >> j < 3", "i*j & 1"])
-def test_bits_of_products_and_of_two_variables_are_no_points(condition: str) -> None:
+def test_bits_of_products_and_of_two_variables_select_no_points(condition: str) -> None:
     assert points_where(SPACE, parse(condition), values()) is None
 
 
@@ -106,7 +106,7 @@ def test_work_under_conditions_on_bits_is_counted_and_timed() -> None:
     assert lpp.estimate(unit, device="nvidia-a100", model="pipeline", n=1000).seconds > 0
 
 
-def test_several_variables_make_cases_together() -> None:
+def test_cases_combine_several_variables() -> None:
     found = points_where(SPACE, parse("i < 2**(j + k)"), values(j=4, k=4))
     box = isl.Set("{ [i,j,k]: 0 <= i < 200 and 0 <= j,k < 4 }")
     assert found is not None
@@ -114,17 +114,17 @@ def test_several_variables_make_cases_together() -> None:
 
 
 @pytest.mark.parametrize("condition", ["i < 2**(j + k)", "i < 2**(k - 4)", "i < 1 << (k - 4)", "i*j < n"])
-def test_what_has_too_many_cases_or_no_integers_is_not_affine(condition: str) -> None:
-    # 64 cases at most: 9 times 8 are more. Negative exponents are fractions, negative shifts nothing at all.
+def test_too_many_cases_or_fractions_are_not_affine(condition: str) -> None:
+    # The limit is 64 cases, and 9 times 8 exceeds it. Negative exponents give fractions; negative shifts are undefined.
     assert points_where(SPACE, parse(condition), values(j=9, k=8)) is None
 
 
-def test_a_loop_that_sizes_alone_bound_has_no_cases() -> None:
+def test_loop_bounded_only_by_sizes_has_no_cases() -> None:
     with pytest.raises(UncountableError, match="how often"):
         count_properties(load_kernel(tree("i < 32 >> k", "m", "m >= 0")))
 
 
-def test_data_in_a_condition_are_data_still() -> None:
+def test_condition_on_data_is_not_affine() -> None:
     made = kernel(
         "{[i,k]: 0<=i<64 and 0<=k<6}",
         "for i,k\nif a[i] < 2**k\nout[i] = 2 {id=some}\nend\nend",

@@ -1,4 +1,4 @@
-"""Conditions of many parts: counted where that takes little time, refused where it takes too much."""
+"""Test conditions with many parts: counted if that is fast, rejected if it would take too long."""
 
 from fractions import Fraction
 from itertools import product
@@ -18,25 +18,25 @@ X, Y, Z = (prim.Variable(name) for name in "xyz")
 SHARES = {X: Fraction(1, 2), Y: Fraction(1, 3), Z: Fraction(1, 5)}
 
 
-def nothing_is_known(_: object) -> bool:
-    """Tell that every expression is data."""
+def never_known(_: object) -> bool:
+    """Return False: every expression depends on data."""
     return False
 
 
 def share(*conditions: Condition) -> Fraction:
-    """Return how often all *conditions* hold."""
-    of_conditions = {each: frozenset(parts(each.expression, nothing_is_known)) for each in conditions}
+    """Return the probability that all *conditions* hold."""
+    of_conditions = {each: frozenset(parts(each.expression, never_known)) for each in conditions}
     return probability(of_conditions, SHARES)
 
 
-def test_shares_of_conditions_without_common_parts_multiply() -> None:
+def test_probabilities_of_independent_conditions_multiply() -> None:
     assert share() == 1
     assert share(Condition(X), Condition(Y, holds=False)) == Fraction(1, 2) * Fraction(2, 3)
     # One of y and z fails: 1 - 1/15.
     assert share(Condition(X), Condition(prim.LogicalAnd((Y, Z)), holds=False)) == Fraction(1, 2) * Fraction(14, 15)
 
 
-def test_a_common_part_is_true_in_all_conditions_or_in_none() -> None:
+def test_common_part_has_the_same_value_in_all_conditions() -> None:
     # (x or y) and (x or z) is x or (y and z): 1/2 + 1/2 of 1/15.
     both = Condition(prim.LogicalOr((X, Y))), Condition(prim.LogicalOr((X, Z)))
     assert share(*both) == Fraction(1, 2) + Fraction(1, 30)
@@ -54,22 +54,22 @@ def test_a_common_part_is_true_in_all_conditions_or_in_none() -> None:
         prim.LogicalOr((prim.LogicalAnd((X, Y)), prim.LogicalAnd((prim.LogicalNot(Y), Z)))),
     ],
 )
-def test_a_condition_as_a_whole_holds_as_often_as_its_alternatives(expression: object, holds: bool) -> None:
+def test_probability_is_the_sum_over_the_alternatives(expression: object, holds: bool) -> None:
     whole = share(Condition(expression, holds))
-    ways = alternatives(expression, nothing_is_known, holds)
+    ways = alternatives(expression, never_known, holds)
     consistent = [way for way in ways if len({each.expression for each in way}) == len(way)]
     assert whole == sum(share(*way) for way in consistent)
 
 
 def disjunctions(number: int, left: str) -> lp.TranslationUnit:
-    """Return a kernel that runs where, for each of *number* q, *left* or a > q holds."""
+    """Return a kernel that executes where *left* or a > q holds for each q below *number*."""
     tests = "".join(f"if {left.format(q)} or a[i] > {q}\n" for q in range(number))
     code = f"{tests}out[i] = 2 {{id=some}}\n" + "end\n" * number
     return lanes(kernel("{[i]: 0<=i<n}", code, array("m", "n", np.int32), array("a,out", "n"), sizes("n")))
 
 
-def test_many_conditions_on_data_hold_together_as_often_as_their_shares_multiply() -> None:
-    # Each holds for 1 - 1/2·1/2 of the runs.
+def test_probabilities_of_many_conditions_on_data_multiply() -> None:
+    # Each holds with probability 1 - 1/2·1/2.
     loaded = load_kernel(disjunctions(9, "m[i] > {}"))
     at = "[i_inner + i_outer*16] > "
     typical = {f"{name}{at}{q}": 0.5 for name, q in product("ma", range(9))}
@@ -77,13 +77,13 @@ def test_many_conditions_on_data_hold_together_as_often_as_their_shares_multiply
     assert counts["global store 32-bit stride 1"](n=10**6) == round(10**6 * Fraction(3, 4) ** 9)
 
 
-def test_too_many_conditions_on_data_and_on_loops_are_refused() -> None:
+def test_too_many_conditions_on_data_and_on_loops_are_rejected() -> None:
     typical = {f"a[i_inner + i_outer*16] > {q}": 0.5 for q in range(9)}
     with pytest.raises(UncountableError, match=r"512 alternatives exceed the limit of 256; simplify \(.* or "):
         count_properties(load_kernel(disjunctions(9, "i < {} + 5")), typical=typical)
 
 
-def test_too_many_parts_that_depend_on_each_other_are_refused() -> None:
+def test_too_many_dependent_parts_are_rejected() -> None:
     typical = {f"a[i_inner + i_outer*16] > {q}": 0.5 for q in range(14)} | {"m[i_inner + i_outer*16] > 0": 0.5}
     with pytest.raises(
         UncountableError, match=r"conditions on data that share operands have \d+ operands, more than 12"
@@ -91,7 +91,7 @@ def test_too_many_parts_that_depend_on_each_other_are_refused() -> None:
         count_properties(load_kernel(disjunctions(14, "m[i] > 0")), typical=typical)
 
 
-def test_ways_to_hold_are_written_down_while_they_are_few() -> None:
+def test_alternatives_are_listed_if_they_are_few() -> None:
     each = [prim.LogicalOr((prim.Variable(f"x{place}"), prim.Variable(f"y{place}"))) for place in range(5)]
-    assert len(list(disjoint_conditions(each[:4], nothing_is_known))) == 2**4
-    assert [len(way) for way in disjoint_conditions(each, nothing_is_known)] == [5]
+    assert len(list(disjoint_conditions(each[:4], never_known))) == 2**4
+    assert [len(way) for way in disjoint_conditions(each, never_known)] == [5]

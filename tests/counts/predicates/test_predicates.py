@@ -1,4 +1,4 @@
-"""Predicates are evaluated where the generated code evaluates them; those on data hold a third of the time."""
+"""Test that predicates are evaluated as in the generated code; those on data hold with probability 1/3."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -20,7 +20,7 @@ LOADS = "global load 32-bit stride 1"
 
 
 def conditional(domain: str, code: str) -> lp.TranslationUnit:
-    """Return a kernel whose conditions are on the integers m and q."""
+    """Return a kernel with conditions on the integer arrays m and q."""
     arrays = (array("a,x,y,z", "n"), array("b,d", "n,4"), array("m,q", "n", np.int32))
     named = [lp.GlobalArg(name, arg.dtype, shape=arg.shape) for arg in arrays for name in arg.name.split(",")]
     return kernel(domain, code, *(arg for arg in named if f"{arg.name}[" in code), sizes("n"))
@@ -46,7 +46,7 @@ CONDITIONS = {
 
 
 def conditional_kernels() -> Iterator[Any]:
-    """Yield each condition in a sequential loop and in lanes, an inner loop as it is, unrolled, or in parallel."""
+    """Yield each condition in a sequential loop and in lanes, with inner loops also unrolled and interleaved."""
     for name, (domain, code) in CONDITIONS.items():
         unit = conditional(domain, code)
         yield name, unit
@@ -69,22 +69,22 @@ def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
                     )
 
 
-def test_a_condition_inside_of_another_is_evaluated_where_that_holds() -> None:
-    # m is loaded 27 times and holds 9 times: there a and q are; where q holds, 3 times, a is.
+def test_nested_condition_is_evaluated_where_the_outer_one_holds() -> None:
+    # m is loaded 27 times and holds 9 times, where a and q are loaded; q holds 3 times, where a is loaded again.
     unit = lanes(conditional(*CONDITIONS["inside of another"]))
     counts = settled(load_kernel(unit), "executed", THIRD).properties().evaluate(n=27)
     assert counts[LOADS] == 27 + 9 + 9 + 3
 
 
-def test_a_condition_that_is_inside_of_another_once_is_evaluated_again() -> None:
+def test_condition_nested_only_once_is_evaluated_again() -> None:
     # As before; then q is loaded 27 times, and a where it holds.
     unit = lanes(conditional(*CONDITIONS["inside and after another"]))
     counts = settled(load_kernel(unit), "executed", THIRD).properties().evaluate(n=27)
     assert counts[LOADS] == 27 + 9 + 9 + 3 + 27 + 9
 
 
-def test_a_barrier_parts_what_shares_a_condition() -> None:
-    # Before and after it, m is loaded by the 16 work-items of each of 6 groups; a third fill c, and load and store.
+def test_barrier_separates_code_that_shares_a_condition() -> None:
+    # Before and after it, the 16 work-items of each of 6 groups load m; a third fill c, and load and store.
     code = "if m[g] > 0\n<float32> c[l] = a[g]\nw[g,l] = c[15-l]\nend"
     arrays = (array("a", "n"), array("m", "n", np.int32), array("w", "n,16"), sizes("n"))
     unit = kernel("{[g,l]: 0<=g<n and 0<=l<16}", code, *arrays)

@@ -1,4 +1,4 @@
-"""Which instruction has which share of a property."""
+"""Test the shares of instructions and launches in properties."""
 
 import pickle
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from loopyperf.kernel import load_kernel
 
 
 def copies() -> lp.TranslationUnit:
-    """Two loads, of n and of m elements, and a store of n; then a launch that stores m."""
+    """Return a kernel whose first launch loads and stores n elements, and whose second launch stores m."""
     return lp.make_kernel(
         "{[i,j]: 0<=i<n and 0<=j<m}",
         """
@@ -30,13 +30,13 @@ def copies() -> lp.TranslationUnit:
 
 
 def in_groups() -> lp.TranslationUnit:
-    """The same in groups of 16 and of 32."""
+    """Return the same kernel in groups of 16 and of 32."""
     unit = lp.split_iname(copies(), "i", 16, outer_tag="g.0", inner_tag="l.0")
     return lp.split_iname(unit, "j", 32, outer_tag="g.0", inner_tag="l.0")
 
 
 def exchanged() -> lp.TranslationUnit:
-    """A kernel with barriers."""
+    """Return a kernel with barriers."""
     unit = lp.make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         "<> c[l] = 2*a[g,l] {id=fill, inames=g:l}\nb[g,l] = c[15-l] + c[l] {id=turn, dep=fill}",
@@ -54,7 +54,7 @@ def test_shares_add_up_to_the_properties(build: Callable[[], lp.TranslationUnit]
     assert added == counts.properties().evaluate(**sizes)
 
 
-def test_shares_of_counts_that_are_rounded_add_up_too(subtests: pytest.Subtests) -> None:
+def test_shares_of_rounded_counts_add_up_to_the_properties(subtests: pytest.Subtests) -> None:
     for share in ["1/2", "1/3", "9/10"]:
         for n in [1, 3, 5, 100]:
             with subtests.test(share=share, n=n):
@@ -76,37 +76,37 @@ def test_shares_of_counts_that_are_rounded_add_up_too(subtests: pytest.Subtests)
 
 @pytest.fixture(scope="module")
 def counts() -> KernelCounts:
-    """Two launches."""
+    """Return the counts of a kernel with two launches."""
     return count_properties(load_kernel(in_groups()))
 
 
-def test_a_share_is_named_by_its_instruction_or_launch(counts: KernelCounts) -> None:
+def test_share_is_named_after_its_instruction_or_launch(counts: KernelCounts) -> None:
     shares = counts.shares({"n": 40, "m": 7})
     assert shares["f32 mul"] == {"first": 40, "second": 7}
     assert shares["f32 add"] == {"second": 7}
     assert shares["work-groups"] == {"launch of copies": 3, "launch of copies_0": 1}
 
 
-def test_a_share_of_a_barrier_is_named_by_what_follows_it() -> None:
+def test_barrier_share_is_named_after_the_next_instruction() -> None:
     shares = count_properties(load_kernel(exchanged())).shares({"n": 3, "m": 1})
     assert shares["barriers"] == {"barrier before turn": 3 * 16}
 
 
-def test_a_minimum_is_made_up_of_whichever_are_fewer(counts: KernelCounts) -> None:
+def test_minimum_has_the_shares_of_the_smaller_count(counts: KernelCounts) -> None:
     shares = counts.shares({"n": 40, "m": 7})
-    # Loads of stride 1: a by both; stores: b and c. There are as many, and loads come first.
+    # Loads of stride 1: a in both instructions; stores: b and c. Their numbers are equal, and loads come first.
     assert shares["global min(load, store) 32-bit stride 1"] == shares["global load 32-bit stride 1"]
     broadcast = count_properties(load_kernel(copies())).shares({"n": 40, "m": 7})
-    # Without lanes all are of stride 0: 40 + 7 + 7 loads, 40 + 7 stores.
+    # Without lanes, all accesses have stride 0: 40 + 7 + 7 loads, 40 + 7 stores.
     assert broadcast["global min(load, store) 32-bit stride 0"] == {"first": 40, "second": 7}
 
 
-def test_shares_at_sizes_that_the_kernel_does_not_admit_are_refused(counts: KernelCounts) -> None:
+def test_shares_at_inadmissible_sizes_are_rejected(counts: KernelCounts) -> None:
     with pytest.raises(ParameterError):
         counts.shares({"n": 0, "m": 7})
 
 
-def test_counts_can_be_pickled_before_and_after_they_are_evaluated() -> None:
+def test_counts_can_be_pickled_before_and_after_evaluation() -> None:
     counts, sizes = count_properties(load_kernel(in_groups())), {"n": 40, "m": 7}
     fresh = pickle.loads(pickle.dumps(counts))
     expected, shares = counts.properties().evaluate(**sizes), counts.shares(sizes)

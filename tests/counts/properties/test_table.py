@@ -1,4 +1,4 @@
-"""Tables of counts: as text, as HTML, and at which sizes."""
+"""Test tables of counts as text and as HTML, and their sizes."""
 
 from html.parser import HTMLParser
 
@@ -14,12 +14,12 @@ from tests.kernels import outer_product
 
 @pytest.fixture(scope="module")
 def counts() -> KernelCounts:
-    """n·m elements, of rows for n and m/16 columns of groups."""
+    """Return the counts of an outer product of n·m elements, with n rows and m/16 columns of groups."""
     return count_properties(load_kernel(outer_product()))
 
 
 class Cells(HTMLParser):
-    """The texts of the cells of a table, row by row, as a browser would have them."""
+    """The texts of the cells of a table, row by row, as a browser would show them."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_counts_print_as_a_table_of_formulas(counts: KernelCounts) -> None:
     ]
 
 
-def test_numbers_stand_beside_the_formulas(counts: KernelCounts) -> None:
+def test_numbers_are_beside_the_formulas(counts: KernelCounts) -> None:
     lines = str(counts.table(n=1000, m=64)).splitlines()
     assert lines[1].split() == ["property", "count", "n=1000,", "m=64"]
     assert lines[2].split() == ["f32", "mul", "m*n", "64,000"]
@@ -74,7 +74,7 @@ def test_properties_print_as_the_table_without_the_kernel(counts: KernelCounts) 
     assert repr(counts.properties()) == "<PropertyVector 7 properties>"
 
 
-def test_long_formulas_go_on_in_the_next_line_and_are_not_cut() -> None:
+def test_long_formulas_are_wrapped_and_not_truncated() -> None:
     name = "n" * 150
     unit = lp.make_kernel(f"{{[i]: 3 <= i < {name}}}", "out[i] = 2.0*a[i]", lang_version=(2018, 2))
     printed = str(count_properties(load_kernel(lp.add_dtypes(unit, {"a": np.float32}))))
@@ -90,7 +90,7 @@ def test_long_formulas_go_on_in_the_next_line_and_are_not_cut() -> None:
 
 
 def numbers(counts: KernelCounts, *several: dict[str, int], **sizes: object) -> list[tuple[str, int]]:
-    """Return the headings of the columns, with the first property at each."""
+    """Return the heading and the first property of each column."""
     table = counts.table(*several, **sizes)  # pyright: ignore[reportArgumentType]
     return [(column.heading, column.numbers[0]) for column in table.columns]
 
@@ -116,7 +116,7 @@ def test_arrays_broadcast_together(counts: KernelCounts) -> None:
     assert headings == ["n=1, m=16", "n=1, m=32", "n=2, m=16", "n=2, m=32"]
 
 
-def test_numbers_are_those_of_the_properties(counts: KernelCounts) -> None:
+def test_numbers_equal_the_properties(counts: KernelCounts) -> None:
     (column,) = counts.table(n=2**40, m=2**30).columns
     assert dict(zip(counts.properties(), column.numbers, strict=True)) == counts.properties().evaluate(n=2**40, m=2**30)
 
@@ -131,9 +131,7 @@ def test_numbers_are_those_of_the_properties(counts: KernelCounts) -> None:
         ({"n": np.array([1, 2]), "m": np.array([16, 32, 48])}, "do not broadcast"),
     ],
 )
-def test_sizes_that_the_kernel_does_not_admit_are_refused(
-    counts: KernelCounts, sizes: dict[str, int], message: str
-) -> None:
+def test_invalid_sizes_are_rejected(counts: KernelCounts, sizes: dict[str, int], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         counts.table(**sizes)
 
@@ -144,7 +142,7 @@ def test_sizes_that_the_kernel_does_not_admit_are_refused(
 # {{{ notebooks
 
 
-def test_a_notebook_shows_the_same_table_with_typeset_formulas(counts: KernelCounts) -> None:
+def test_notebook_shows_the_table_with_typeset_formulas(counts: KernelCounts) -> None:
     rows = Cells(counts.table(n=1000, m=64)._repr_html_()).rows
     assert rows[0] == ["property", "count", "n=1000, m=64"]
     assert rows[1] == ["f32 mul", r"$m \, n$", "64,000"]
@@ -154,7 +152,7 @@ def test_a_notebook_shows_the_same_table_with_typeset_formulas(counts: KernelCou
 
 
 def test_html_is_escaped() -> None:
-    # The property is of stride 1/>4, and the formula has an ampersand.
+    # The property has stride 1/>4, and the formula has an ampersand.
     unit = lp.make_kernel(
         "{[i]: 3<=i<n}",
         "out[i] = a[i, 0]",
@@ -170,11 +168,11 @@ def test_html_is_escaped() -> None:
     assert 'title="n - 3 if n &gt;= 4"' in html
 
 
-def test_the_title_is_above_the_table(counts: KernelCounts) -> None:
+def test_title_is_above_the_table(counts: KernelCounts) -> None:
     assert "<p>outer_product, executed counting: 7 properties</p>\n<table " in counts._repr_html_()
 
 
-def test_a_count_by_itself_is_a_formula(counts: KernelCounts) -> None:
+def test_single_count_is_shown_as_a_formula(counts: KernelCounts) -> None:
     properties = counts.properties()
     assert properties["work-groups"]._repr_latex_() == r"$\frac{m \, n}{16}$"
     assert properties["global min(load, store) 32-bit stride 1"]._repr_latex_() == r"$m \, n$"

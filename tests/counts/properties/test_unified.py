@@ -1,4 +1,4 @@
-"""Names of properties, and what the unified model leaves out."""
+"""Test the names of properties, and which items are not properties."""
 
 import loopy as lp
 import numpy as np
@@ -11,11 +11,11 @@ from loopyperf.counts.property_vector import minimum_name, property_name
 from loopyperf.kernel import load_kernel
 
 
-def test_a_property_is_named_by_words(subtests: pytest.Subtests) -> None:
+def test_name_of_each_property(subtests: pytest.Subtests) -> None:
     for item, name in [
         (Operation("add", "f32"), "f32 add"),
         (Operation("special", "f64"), "f64 special"),
-        # Not of the paper, but not nothing either: a fit without a weight for it says so.
+        # Not in the paper, but counted: a fit without a weight for it reports that.
         (Operation("mul", "f16"), "f16 mul"),
         (Access("load", "global", 32, "1"), "global load 32-bit stride 1"),
         (Access("store", "global", 64, "2/2"), "global store 64-bit stride 2/2"),
@@ -25,7 +25,7 @@ def test_a_property_is_named_by_words(subtests: pytest.Subtests) -> None:
         (Overhead("barriers"), "barriers"),
         (Overhead("work-groups"), "work-groups"),
         (Overhead("launches"), "launches"),
-        # The paper does not account for integer arithmetic, nor do its kinds have comparisons and logic.
+        # The paper does not count integer arithmetic, comparisons or logic.
         (Operation("add", "i32"), None),
         (Operation("mul", "u64"), None),
         (Operation("min/max", "f32"), None),
@@ -53,7 +53,7 @@ def test_only_global_loads_are_paired_with_stores(item: Item, name: str | None) 
 
 @pytest.fixture(scope="module")
 def counts() -> KernelCounts:
-    """f64 loads of strides 1 and 0, integer arithmetic, and a store of each size."""
+    """Return counts of f64 loads of strides 1 and 0, integer arithmetic, and stores of both sizes."""
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = a[i]*x[0] + 3*k[i] {id=f64}\nk[i] = k[i]*k[i] + 1 {id=integers}\nsmall[i] = 2 {id=f32}",
@@ -69,7 +69,7 @@ def counts() -> KernelCounts:
     return count_properties(load_kernel(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")))
 
 
-def test_properties_are_those_that_the_kernel_has(counts: KernelCounts) -> None:
+def test_kernel_has_only_properties_with_counts(counts: KernelCounts) -> None:
     assert list(counts.properties()) == [
         "f64 add",
         "f64 mul",
@@ -85,7 +85,7 @@ def test_properties_are_those_that_the_kernel_has(counts: KernelCounts) -> None:
     ]
 
 
-def test_integer_arithmetic_is_counted_but_is_no_property(counts: KernelCounts) -> None:
+def test_integer_arithmetic_is_tallied_but_is_not_a_property(counts: KernelCounts) -> None:
     integers = {
         tally.item for tally in counts.tallies if isinstance(tally.item, Operation) and tally.item.dtype == "i32"
     }
@@ -93,7 +93,7 @@ def test_integer_arithmetic_is_counted_but_is_no_property(counts: KernelCounts) 
     assert not [name for name in counts.properties() if "i32" in name]
 
 
-def test_minima_are_of_the_totals_of_the_kernel(counts: KernelCounts) -> None:
+def test_minima_use_the_totals_of_the_kernel(counts: KernelCounts) -> None:
     # k is loaded by three references, one of "f64" and two of "integers"; it and "small" are stored once each.
     values = counts.properties().evaluate(n=40)
     assert values["global load 32-bit stride 1"] == 3 * 40

@@ -1,4 +1,4 @@
-"""A kernel's properties, each by itself and all together."""
+"""Test the properties of a kernel, individually and together."""
 
 import loopy as lp
 import numpy as np
@@ -15,7 +15,7 @@ MINIMUM = "global min(load, store) 32-bit stride 1"
 
 @pytest.fixture(scope="module")
 def properties() -> PropertyVector:
-    """n loads and m stores; k is a size that nothing depends on."""
+    """Return the properties of a kernel with n loads and m stores; no count depends on its size k."""
     unit = lp.make_kernel(
         ["[k,m,n] -> {[i]: 0<=i<n}", "[m] -> {[j]: 0<=j<m}"],
         "out[j] = 2 {id=fill}\n<> s = a[i] {id=read, dep=fill}",
@@ -33,7 +33,7 @@ def properties() -> PropertyVector:
     return count_properties(load_kernel(unit)).properties()
 
 
-def test_a_property_is_a_function_of_the_sizes(properties: PropertyVector) -> None:
+def test_property_is_a_function_of_the_sizes(properties: PropertyVector) -> None:
     load, least = properties["global load 32-bit stride 1"], properties[MINIMUM]
     assert isinstance(load, QuasiPolynomial)
     assert isinstance(least, LesserCount)
@@ -42,7 +42,7 @@ def test_a_property_is_a_function_of_the_sizes(properties: PropertyVector) -> No
     assert [least(n=n, m=5) for n in (3, 5, 8)] == [3, 5, 5]
 
 
-def test_each_property_by_itself_is_what_all_together_say(properties: PropertyVector) -> None:
+def test_single_properties_equal_the_evaluated_vector(properties: PropertyVector) -> None:
     sizes = {"n": 40, "m": 33}
     assert {name: count(**sizes) for name, count in properties.items()} == properties.evaluate(**sizes)
     arrays = {name: size * np.arange(3) for name, size in sizes.items()}
@@ -51,20 +51,20 @@ def test_each_property_by_itself_is_what_all_together_say(properties: PropertyVe
         assert np.array_equal(count.evaluate(**arrays), together[name]), name
 
 
-def test_numbers_give_python_integers_and_any_array_gives_arrays(properties: PropertyVector) -> None:
+def test_scalars_give_python_integers_and_arrays_give_arrays(properties: PropertyVector) -> None:
     assert {type(count) for count in properties.evaluate(n=40, m=33).values()} == {int}
     assert {type(count) for count in properties.evaluate(n=40, m=np.int64(33)).values()} == {int}
     shapes = {np.shape(count) for count in properties.evaluate(n=40, m=np.array([[33, 34]])).values()}
     assert shapes == {(1, 2)}
 
 
-def test_a_minimum_reads_as_one(properties: PropertyVector) -> None:
+def test_minimum_is_formatted_as_min(properties: PropertyVector) -> None:
     assert str(properties[MINIMUM]) == "min(n, m)"
     assert properties[MINIMUM].latex() == r"\min\left(n, m\right)"
 
 
 def minimum_of(instructions: str) -> LesserCount:
-    """Return the minimum of loads and stores of *instructions*, which lanes run for n elements."""
+    """Return the minimum of the loads and stores of *instructions*, which lanes execute for n elements."""
     unit = lp.make_kernel("{[i]: 0<=i<n}", instructions, lang_version=(2018, 2), assumptions="n>=1")
     unit = lp.split_iname(lp.add_dtypes(unit, {"a": np.float32}), "i", 16, outer_tag="g.0", inner_tag="l.0")
     least = count_properties(load_kernel(unit)).properties()[MINIMUM]
@@ -73,38 +73,38 @@ def minimum_of(instructions: str) -> LesserCount:
 
 
 @pytest.mark.parametrize("instructions", ["out[i] = 2*a[i]", "out[i] = a[i] + a[n-1-i]", "out[i] = a[i]\nb[i] = 2"])
-def test_a_minimum_reads_as_the_count_that_is_the_lesser(instructions: str) -> None:
+def test_minimum_is_formatted_as_the_smaller_count(instructions: str) -> None:
     least = minimum_of(instructions)
     assert (str(least), least.latex()) == ("n", "n")
 
 
-def test_sizes_of_the_kernel_that_no_count_depends_on_may_be_given(properties: PropertyVector) -> None:
+def test_sizes_without_effect_may_be_given(properties: PropertyVector) -> None:
     assert properties.parameters == ("m", "n")
     assert properties.evaluate(n=40, m=33, k=6) == properties.evaluate(n=40, m=33)
 
 
-def test_sizes_that_no_count_depends_on_are_checked_too(properties: PropertyVector) -> None:
+def test_sizes_without_effect_are_checked(properties: PropertyVector) -> None:
     with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 violates the kernel's assumptions: .*k mod 2 = 0"):
         properties.evaluate(n=40, m=33, k=5)
     with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 violates the kernel's assumptions"):
         properties.evaluate(n=40, m=33, k=np.array([2, 4, 5]))
 
 
-def test_sizes_that_the_kernel_does_not_take_are_refused(properties: PropertyVector) -> None:
+def test_superfluous_and_missing_sizes_are_rejected(properties: PropertyVector) -> None:
     with pytest.raises(ParameterError, match="superfluous size q; the sizes that the kernel takes are: k, m, n"):
         properties.evaluate(n=40, m=33, q=1)
     with pytest.raises(ParameterError, match="missing size m; the sizes needed are: m, n"):
         properties.evaluate(n=40, k=2)
 
 
-def test_an_unknown_property_is_no_key(properties: PropertyVector) -> None:
+def test_unknown_property_is_not_a_key(properties: PropertyVector) -> None:
     assert "f32 add" not in properties
     with pytest.raises(KeyError):
         properties["f32 add"]
     assert len(properties) == len(list(properties))
 
 
-def test_a_size_may_be_called_as_our_own_arguments_are() -> None:
+def test_size_may_be_named_self() -> None:
     counted = count_properties(
         load_kernel(
             lp.make_kernel(

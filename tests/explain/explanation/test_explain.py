@@ -1,4 +1,4 @@
-"""Explanations: they say what the functions say that they put together, and add up; whoever has no answer is listed."""
+"""Tests of explanations: they equal the functions that they combine, add up, and list refusals."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.kernels import doubled
 SIZE = 2**20
 
 
-def test_an_explanation_puts_together_what_is_said_one_by_one():
+def test_explanation_equals_the_functions_that_it_combines():
     (on,) = lpp.explain(two_launches(), n=SIZE, device="nvidia-v100", models=MODELS).devices
     compared = lpp.compare(two_launches(), n=SIZE, device="nvidia-v100", models=MODELS)
     assert {name: each.to_dict() for name, each in compared.estimates.items()} == {
@@ -33,14 +33,14 @@ def test_an_explanation_puts_together_what_is_said_one_by_one():
 def test_lines_and_properties_add_up_to_each_estimate():
     found = lpp.explain(two_launches(), n=SIZE, device=DEVICES, models=MODELS)
     estimates = [each for on in found.devices for each in on.estimates.values()]
-    assert len(estimates) == 10  # three models on each of three devices, and a fit's on one
+    assert len(estimates) == 10  # three models on each of three devices, and a fit on one
     for each in estimates:
-        # Lines are sums of rows in another order: a few units in the last place.
+        # Lines add up rows in another order: they differ by a few units in the last place.
         assert sum(line.seconds for line in found.lines(each)) == pytest.approx(each.seconds, rel=1e-12)
         assert sum(cost.seconds for cost in each.breakdown.costs()) == pytest.approx(each.seconds, rel=1e-12)
 
 
-def test_the_first_model_is_the_one_asked_for_else_the_fits_else_pipeline():
+def test_first_model_is_the_requested_one_else_a_fit_else_pipeline():
     def first(**options: object) -> list[str]:
         return [on.first for on in lpp.explain(doubled(), n=4096, device=DEVICES[1:3], **options).devices]
 
@@ -49,7 +49,7 @@ def test_the_first_model_is_the_one_asked_for_else_the_fits_else_pipeline():
     assert first(models=["volkov", "linear", "roofline"]) == ["volkov", "linear"]
 
 
-def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
+def test_devices_and_models_without_estimate_have_a_reason(own_data: Path):
     found = lpp.explain(doubled(), n=4096, device=DEVICES)
     assert [on.device for on in found.devices] == list(DEVICES[:3])
     assert "no device called 'nobodys-device'; nearest" in found.refusals["nobodys-device"]
@@ -66,7 +66,7 @@ def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "diagnosis", "roofline"})
 
 
-def test_a_device_with_a_fit_and_no_description_answers_by_its_fit(own_data: Path):
+def test_device_with_a_fit_only_uses_the_fit(own_data: Path):
     own = Fit(
         model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0, "f32 mul": 0.0}
     )
@@ -76,7 +76,7 @@ def test_a_device_with_a_fit_and_no_description_answers_by_its_fit(own_data: Pat
     assert on.estimate.seconds == 1.0
 
 
-def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
+def test_data_dependent_trip_count_needs_a_typical_value():
     rows = lp.make_kernel(
         ["{[i]: 0 <= i < n}", "[row_length] -> {[j]: 0 <= j < row_length}"],
         "<> row_length = length[i]\nout[i] = sum(j, a[j, i])",
@@ -97,7 +97,7 @@ def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
     assert on.estimate.seconds > 0
 
 
-def test_questions_that_make_no_sense_are_refused():
+def test_invalid_arguments_are_refused():
     for options, error, words in (
         ({"device": "nobodys-device"}, UnknownDeviceError, "no device called 'nobodys-device'"),
         ({"device": []}, ParameterError, "the list of devices is empty"),
@@ -111,10 +111,10 @@ def test_questions_that_make_no_sense_are_refused():
         lpp.explain(doubled(), n=np.array([16, 32]), device="nvidia-v100")
 
 
-def test_it_is_plain_values_that_json_holds():
+def test_explanation_is_json_serializable():
     found = lpp.explain(two_launches(), n=SIZE, device=DEVICES, models=MODELS, about="why")
-    said = json.loads(json.dumps(found.to_dict()))
-    assert (said["kernel"], said["about"], said["sizes"]) == ("chain", "why", {"n": SIZE})
-    assert [line["source"] for line in said["listing"]] == [line.source for line in found.listing]
-    (launch, _) = said["devices"][0]["roofline"]["launches"]
+    record = json.loads(json.dumps(found.to_dict()))
+    assert (record["kernel"], record["about"], record["sizes"]) == ("chain", "why", {"n": SIZE})
+    assert [line["source"] for line in record["listing"]] == [line.source for line in found.listing]
+    (launch, _) = record["devices"][0]["roofline"]["launches"]
     assert launch["intensities"]["DRAM"] == pytest.approx(launch["flops"] / launch["moved"]["DRAM"])

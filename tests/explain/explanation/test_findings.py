@@ -1,4 +1,4 @@
-"""What limits a kernel, and what would help: planted causes are found, and gains are those of the changed kernels."""
+"""Tests of findings: planted causes are found, and gains equal those of the changed kernels."""
 
 import gc
 from collections.abc import Callable
@@ -32,7 +32,7 @@ CAUSES = {
     "reduction": ("reduce once", "limited by barriers: 9 barriers per iteration of k"),
     "tail": ("smaller groups", "limited by the tail effect: 84 groups on 80 SMs: some execute 2"),
 }
-"""the kind of the finding that helps most, and how the sentence on the cause begins"""
+"""by kernel: the kind of the finding with the largest gain, and the start of the sentence on the cause"""
 
 
 @pytest.fixture(scope="module", params=PLANTED)
@@ -41,14 +41,14 @@ def planted(request):
     return request.param, lpp.advise(build(), device=V100, apply=True, parameters=sizes), build, sizes
 
 
-def test_the_planted_cause_is_the_first_finding_and_the_sentence(planted):
+def test_planted_cause_is_the_first_finding_and_the_sentence(planted):
     name, advice, _, _ = planted
     kind, cause = CAUSES[name]
     assert advice.findings[0].kind == kind
     assert advice.diagnosis.cause.startswith(cause)
 
 
-def test_the_gain_is_that_of_the_kernel_mended_by_hand(planted):
+def test_gain_equals_that_of_the_kernel_fixed_by_hand(planted):
     _, advice, build, sizes = planted
     mended = lpp.estimate(build(mended=True), device=V100, model="pipeline", parameters=sizes).seconds
     first = advice.findings[0]
@@ -56,7 +56,7 @@ def test_the_gain_is_that_of_the_kernel_mended_by_hand(planted):
     assert first.seconds + first.gain == pytest.approx(advice.diagnosis.seconds)
 
 
-def test_what_loopy_makes_of_a_finding_takes_as_long_as_simulated(planted):
+def test_transformed_kernel_takes_the_simulated_time(planted):
     _, advice, _, _ = planted
     simulated = {each.change: each.seconds for each in advice.findings}
     assert [each for each in advice.variants if each.refusal] == []
@@ -67,7 +67,7 @@ def test_what_loopy_makes_of_a_finding_takes_as_long_as_simulated(planted):
     assert {each.change for each in advice.variants} == applied
 
 
-def test_a_mended_kernel_has_not_the_finding_that_mended_it(planted):
+def test_fixed_kernel_does_not_have_the_finding(planted):
     name, _, build, sizes = planted
     after = lpp.advise(build(mended=True), device=V100, parameters=sizes)
     assert all(each.speedup < 1.1 for each in after.findings if each.kind == CAUSES[name][0])
@@ -99,24 +99,24 @@ def streaming(**options):
     return lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_where_no_change_helps_that_is_said():
+def test_advice_says_if_no_change_helps():
     advice = lpp.advise(streaming(assumptions="n >= 256 and n mod 256 = 0"), device=V100, n=2**24)
     assert advice.findings == ()
     assert NOTHING in str(advice)
     assert advice.diagnosis.cause == "bound by DRAM bandwidth: busy for 99 % of the time"
 
 
-def test_devices_have_their_own_words():
+def test_text_uses_the_terms_of_the_vendor():
     build, sizes = PLANTED["product"]
     (amd,) = lpp.explain(build(), device="amd-mi250x", models=["pipeline"], parameters=sizes).devices
-    said = " ".join(str(amd).split())
-    assert all(word in said for word in ("LDS", "wavefront stall reasons", "4 times the bank passes"))
-    assert not any(word in said for word in ("shared memory", "warp", "SM "))
+    text = " ".join(str(amd).split())
+    assert all(word in text for word in ("LDS", "wavefront stall reasons", "4 times the bank passes"))
+    assert not any(word in text for word in ("shared memory", "warp", "SM "))
 
 
 @pytest.fixture
-def of_a_processor() -> Fit:
-    """A fit of a processor's pipelines by which each takes as long as its parameters say."""
+def cpu_fit() -> Fit:
+    """Return a fit of a CPU's pipelines in which each takes the time that its parameters give."""
     columns = ("alu", "L1: global", "L2: global", "L3", "DRAM", "issue", "start", "launches")
     return Fit(
         model="overlap", device="A CPU", slug="a-cpu", described_as="processor", counting="executed",
@@ -124,24 +124,24 @@ def of_a_processor() -> Fit:
     )  # fmt: skip
 
 
-def test_a_processor_has_vector_units_and_cache_lines_and_no_occupancy(of_a_processor: Fit):
+def test_cpu_has_vector_units_and_cache_lines_and_no_occupancy(cpu_fit: Fit):
     build, _ = PLANTED["copy"]
-    (on,) = lpp.explain(build(), fit=of_a_processor, n=1024).devices
-    said = str(on)
+    (on,) = lpp.explain(build(), fit=cpu_fit, n=1024).devices
+    text = str(on)
     assert "each load of a takes 16 cache lines (minimum 2)" in on.cause
-    assert "vector units" in said
-    assert not any(word in said for word in ("occupancy", "warp", "shared memory"))
+    assert "vector units" in text
+    assert not any(word in text for word in ("occupancy", "warp", "shared memory"))
     assert [each.kind for each in on.diagnosis.findings] == ["coalesce"]
 
 
-def test_what_a_fit_of_counts_cannot_simulate_is_said_to_be_by_the_simulator():
+def test_utilization_for_a_fit_of_counts_is_from_the_simulator():
     build, sizes = PLANTED["product"]
     (on,) = lpp.explain(build(), device="amd-r9-fury", parameters=sizes).devices
     assert (on.first, on.diagnosis.model) == ("linear", "pipeline")
     assert "utilization and changes are from 'pipeline' (" in str(on)
 
 
-def test_of_two_fits_that_of_pipelines_is_shown():
+def test_fit_of_pipelines_is_preferred_to_fit_of_counts():
     build, sizes = PLANTED["product"]
     (on,) = lpp.explain(build(), device="nvidia-h200", findings=False, parameters=sizes).devices
     assert (on.first, on.diagnosis.model) == ("overlap", "overlap")
@@ -149,7 +149,7 @@ def test_of_two_fits_that_of_pipelines_is_shown():
     assert 0.8 < on.diagnosis.longest.utilization["load/store"] <= 1
 
 
-def test_shares_of_peak_are_busy_cycles_and_waiting_adds_up():
+def test_utilization_is_busy_time_and_stall_shares_add_up():
     build, sizes = PLANTED["product"]
     (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
     (launch,) = on.diagnosis.launches
@@ -164,7 +164,7 @@ def test_shares_of_peak_are_busy_cycles_and_waiting_adds_up():
 
 
 @pytest.mark.parametrize(("name", "cause"), [("copy", "memory bandwidth"), ("product", "pipeline busy")])
-def test_a_busy_level_that_all_cores_share_is_no_pipeline_of_the_core(name: str, cause: str):
+def test_busy_memory_of_all_cores_is_not_a_busy_pipeline(name: str, cause: str):
     build, sizes = PLANTED[name]
     (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
     waits = on.diagnosis.longest.waiting.total
@@ -172,7 +172,7 @@ def test_a_busy_level_that_all_cores_share_is_no_pipeline_of_the_core(name: str,
     assert waits.get("memory bandwidth", 0.0) + waits.get("pipeline busy", 0.0) > 0.6
 
 
-def test_lines_cost_what_they_keep_busy_and_what_they_wait_for():
+def test_line_costs_add_up_to_the_estimate():
     build, sizes = PLANTED["contraction"]
     explained = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes)
     (on,) = explained.devices
@@ -181,7 +181,7 @@ def test_lines_cost_what_they_keep_busy_and_what_they_wait_for():
     assert max(costs, key=lambda line: costs[line]) == "insn_k_update"
 
 
-def test_traffic_is_compared_with_what_the_arrays_are():
+def test_traffic_is_compared_with_the_sizes_of_the_arrays():
     build, sizes = PLANTED["copy"]
     (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
     traffic = on.diagnosis.longest.traffic
@@ -190,7 +190,7 @@ def test_traffic_is_compared_with_what_the_arrays_are():
     assert traffic.moved["L2"] == pytest.approx(8 * traffic.compulsory, rel=0.01)
 
 
-def test_what_one_group_more_needs_lets_it_reside():
+def test_fewer_registers_allow_one_more_resident_group():
     build, sizes = PLANTED["contraction"]
     (on,) = lpp.explain(build(mended=True), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
     seen = on.diagnosis.longest.residents
@@ -205,24 +205,24 @@ def test_what_one_group_more_needs_lets_it_reside():
 
 
 @pytest.mark.parametrize("name", ["product", "tail"])
-def test_an_explanation_without_findings_costs_little_more_than_an_estimate(name: str):
+def test_explain_without_findings_takes_little_longer_than_estimate(name: str):
     build, sizes = PLANTED[name]
 
-    def processor_time(ask: Callable[..., Any]) -> float:
+    def processor_time(function: Callable[..., Any]) -> float:
         unit = build()
         clear_memory()
         gc.collect()
         gc.disable()
         start = process_time()
-        ask(unit, device=V100, model="pipeline", parameters=sizes)
+        function(unit, device=V100, model="pipeline", parameters=sizes)
         elapsed = process_time() - start
         gc.enable()
         return elapsed
 
-    asked = {"explain": partial(lpp.explain, findings=False), "estimate": lpp.estimate}
-    processor_time(lpp.explain)  # what is loaded and compiled once
-    times = [{name: processor_time(ask) for name, ask in asked.items()} for _ in range(6)]
-    least = {name: min(each[name] for each in times) for name in asked}
+    functions = {"explain": partial(lpp.explain, findings=False), "estimate": lpp.estimate}
+    processor_time(lpp.explain)  # exclude what is loaded and compiled only once
+    times = [{name: processor_time(function) for name, function in functions.items()} for _ in range(6)]
+    least = {name: min(each[name] for each in times) for name in functions}
     assert least["explain"] < 1.5 * least["estimate"], least
 
 
@@ -240,7 +240,7 @@ BUFFER = 'knl = lp.buffer_array(knl, "b", ["j_inner", "i_inner"], init_expressio
     ],
     ids=["a transposed load", "a transposed store", "a diagonal", "a shift"],
 )
-def test_uncoalesced_accesses_go_through_a_tile_of_two_inames_if_another_has_unit_stride(
+def test_uncoalesced_accesses_use_a_tile_if_another_iname_has_stride_1(
     assignment: str, width: int, device: str, change: str, how: str
 ):
     knl = lp.make_kernel(
@@ -259,7 +259,7 @@ def test_uncoalesced_accesses_go_through_a_tile_of_two_inames_if_another_has_uni
         assert "barrier(" in lp.generate_code_v2(tiled).device_code()
 
 
-def test_a_diagnosis_is_plain_and_comes_back_from_the_cache():
+def test_diagnosis_is_comparable_and_restored_from_the_cache():
     build, sizes = PLANTED["copy"]
     advice = lpp.advise(build(), device=V100, parameters=sizes)
     assert advice.diagnosis == lpp.advise(build(), device=V100, parameters=sizes).diagnosis

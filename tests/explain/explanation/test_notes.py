@@ -1,4 +1,4 @@
-"""Notes of several models: each once, with those that say it; the model that is shown first comes first."""
+"""Tests of notes of several models: each appears once, with its models, and the first model's come first."""
 
 from dataclasses import replace
 
@@ -11,24 +11,24 @@ from tests.kernels import doubled
 OTHER = Alternative(2e-3, ("acc",), "the private array acc is in registers", "its loop is long")
 
 
-def on_a_device(**changes: object) -> OnDevice:
-    """Return what two models say, of which the second is shown first, with *changes* to what the other one says."""
+def device_with_notes(**changes: object) -> OnDevice:
+    """Return a device with two models, the second shown first, and *changes* to the estimate of the other one."""
     explained = lpp.explain(doubled(), n=4096, device="nvidia-v100", models=["roofline", "pipeline"], model="pipeline")
     (on,) = explained.devices
-    said = {name: replace(each, notes=(f"{name} alone", "both")) for name, each in on.estimates.items()}
-    return replace(on, estimates={**said, "roofline": replace(said["roofline"], **changes)})
+    with_notes = {name: replace(each, notes=(f"{name} alone", "both")) for name, each in on.estimates.items()}
+    return replace(on, estimates={**with_notes, "roofline": replace(with_notes["roofline"], **changes)})
 
 
-def test_a_sentence_that_several_say_stands_once():
-    assert list(notes_on(on_a_device()).items()) == [
+def test_note_of_several_models_appears_once():
+    assert list(notes_on(device_with_notes()).items()) == [
         ("pipeline alone", ("pipeline",)),
         ("both", ("pipeline", "roofline")),
         ("roofline alone", ("roofline",)),
     ]
 
 
-def test_what_else_another_model_says_is_among_its_notes():
-    others = on_a_device(
+def test_interval_and_alternatives_of_other_models_are_notes():
+    others = device_with_notes(
         interval=(1e-3, 3e-3), left_out=("f32 pow",), alternatives=(OTHER,), unsure=("acc",), notes=("both",)
     )
     assert list(notes_on(others).items())[2:] == [
@@ -39,7 +39,7 @@ def test_what_else_another_model_says_is_among_its_notes():
     ]
 
 
-def test_what_the_first_answer_has_in_its_headline_is_not_said_again():
-    on = on_a_device()
+def test_headline_of_the_first_model_is_not_repeated():
+    on = device_with_notes()
     first = replace(on.estimates["pipeline"], interval=(1e-3, 3e-3), left_out=("f32 pow",))
     assert list(notes_on(replace(on, estimates={**on.estimates, "pipeline": first}))) == list(notes_on(on))

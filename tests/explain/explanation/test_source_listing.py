@@ -1,4 +1,4 @@
-"""Listings: the schedule in words, each instruction once, each barrier with the name that its cost goes by."""
+"""Tests of source listings: the schedule as text, with each instruction and each labeled barrier once."""
 
 from itertools import pairwise
 
@@ -17,18 +17,18 @@ LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 FILES = {each.name: each for each in load_kernel_files(bundled_folder("test_kernels"))}
 
 
-def test_a_loop_has_the_bounds_that_its_surroundings_leave_it():
+def test_loop_bounds_use_the_outer_inames():
     heads = [line.text for line in listing_of(load_kernel(triangle())) if line.kind == "loop"]
-    # j ≤ i, and i is 16 times the group, and the lane.
+    # j ≤ i = 16*i_outer + i_inner
     assert heads == ["for j in 0 .. 16*i_outer + i_inner"]
 
 
-def test_of_several_axes_a_sum_is_in_parentheses():
+def test_compound_factors_of_the_grid_have_parentheses():
     head = listing_of(load_kernel(outer_product()))[0]
     assert head.text == "launch outer_product: (m // 16) × n groups of 16 work-items"
 
 
-def test_launches_are_listed_with_their_grids_and_hold_their_instructions():
+def test_launches_are_listed_with_grids_and_instructions():
     grid = "(127 + n) // 128 groups of 128 work-items"
     assert listing_of(load_kernel(two_launches())) == (
         SourceLine("launch", 0, f"launch chain: {grid}", "launch of chain"),
@@ -43,7 +43,7 @@ def test_launches_are_listed_with_their_grids_and_hold_their_instructions():
     )
 
 
-def test_functions_and_conditions_are_written_plainly():
+def test_functions_and_conditions_have_no_loopy_syntax():
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = sqrt(a[i]) {if=a[i] > 0}",

@@ -1,6 +1,6 @@
-"""A browser without a window, for tests of pages, and what a page in it asks for and complains of.
+"""A headless browser for tests of pages, with the requests and the errors of the page.
 
-It is Debian's Chromium, by way of Playwright; `make browser` installs it.
+It is Debian's Chromium, started through Playwright; `make browser` installs it.
 """
 
 import shutil
@@ -38,7 +38,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Watched:
-    """A page, and what it asked for and complained of."""
+    """A page with its requests, console messages and errors."""
 
     def __init__(self, browser: Any, address: str, **options: Any) -> None:
         self.page = browser.new_context(**options).new_page()
@@ -50,17 +50,17 @@ class Watched:
         self.page.goto(address)
 
     def texts(self, selector: str) -> list[str]:
-        """Return the texts of those elements that are seen."""
+        """Return the texts of the visible elements."""
         return [each.inner_text().strip() for each in self.page.locator(selector).all() if each.is_visible()]
 
     def seen(self, selector: str) -> Any:
-        """Return the elements that are seen."""
+        """Return the visible elements."""
         return self.page.locator(selector).filter(visible=True)
 
 
 @contextmanager
 def watching(browser: Any, address: str, **options: Any) -> Iterator[Watched]:
-    """Open a page, and fail at the end where it complained or asked for anything but itself."""
+    """Open a page; fail at the end if it had errors or messages, or requested anything except itself."""
     opened = Watched(browser, address, **options)
     yield opened
     assert opened.complaints == []

@@ -1,6 +1,6 @@
-"""What is written on the pages of a PDF of Chromium's, where letters are numbers of glyphs.
+"""Extract the text of a PDF made by Chromium, in which letters are glyph numbers.
 
-A font is called by the number of its object, which names the table (``ToUnicode``) of the letters that its glyphs are.
+A font is named by the number of its object, which names the table (``ToUnicode``) from its glyphs to letters.
 """
 
 import re
@@ -17,14 +17,14 @@ GLYPHS = re.compile(rb"^<(\w{4})> (?:<(\w{4})> )?<(\w+)>$", re.MULTILINE)
 
 
 def printed(pdf: bytes) -> str:
-    """Return all that is written in *pdf*, as :func:`compact` has it, page after page."""
+    """Return the text of all pages of *pdf*, in the form of :func:`compact`."""
     objects = {int(number): body for number, body in OBJECT.findall(pdf)}
     pages = [int(found[1]) for body in objects.values() if (found := CONTENTS.search(body))]
     return compact("".join("".join(_written(_stream(objects[page]), objects)) for page in pages))
 
 
 def compact(words: str) -> str:
-    """Return *words* without spaces and ligatures: where lines end and what is one glyph depends on room and font."""
+    """Return *words* without spaces and ligatures, because line breaks and ligatures depend on width and font."""
     return "".join(unicodedata.normalize("NFKC", words).split())
 
 
@@ -37,7 +37,7 @@ def _written(page: bytes, objects: Mapping[int, bytes]) -> Iterator[str]:
 
 
 def _letters(table: bytes) -> dict[int, str]:
-    """Return glyph -> letters; a row of the table is of one glyph, or of a first and a last one."""
+    """Return glyph -> letters; a row of the table is for one glyph, or for a range from a first to a last one."""
     found: dict[int, str] = {}
     for first, last, letters in GLYPHS.findall(table.partition(b"endcodespacerange")[2]):
         text = bytes.fromhex(letters.decode()).decode("utf-16-be")

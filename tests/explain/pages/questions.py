@@ -1,4 +1,4 @@
-"""What the tests of reports ask about: kernels with names that a page must not take for its own, on some devices."""
+"""Kernels and devices for tests of reports; some kernels have names that look like HTML."""
 
 import loopy as lp
 import numpy as np
@@ -7,13 +7,13 @@ import loopyperf as lpp
 from tests.kernels import doubled
 
 HOSTILE = "</script><b onclick=alert(1)>&amp;"
-"""a name that ends what a page has begun, where it is not escaped"""
+"""a name that closes an element of the page if it is not escaped"""
 DEVICES = ("nvidia-v100", "nvidia-a100", "amd-r9-fury", "nobodys-device")
 MODELS = ("linear", "roofline", "volkov", "pipeline", "sampled")
 
 
 def hostile() -> lp.TranslationUnit:
-    """Return the kernel of doubled numbers, whose name and instruction are called :data:`HOSTILE`."""
+    """Return the kernel ``doubled``, with :data:`HOSTILE` as its name and the id of its instruction."""
     unit = lp.rename_callable(doubled(), "doubled", HOSTILE)
     kernel = unit.default_entrypoint
     return unit.with_kernel(kernel.copy(instructions=[each.copy(id=HOSTILE) for each in kernel.instructions]))
@@ -38,5 +38,5 @@ def two_launches() -> lp.TranslationUnit:
 
 
 def page_on_several_devices() -> str:
-    """Return the page of two launches on three devices, one told by its fit and its roofline, and on one unknown."""
+    """Return the page of two launches on three devices, one of which has a fit, and on an unknown device."""
     return lpp.report(two_launches(), n=2**20, device=DEVICES, models=MODELS, about="b, then c").html()

@@ -1,4 +1,4 @@
-"""The page of a difference: well-formed, whole, its own whatever kernels are called, and narrow where it has to be."""
+"""Tests of the page of a difference: well-formed, complete, escaped, and usable on a narrow screen."""
 
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ def read(html: str) -> str:
     return " ".join(" ".join(Page(html).texts).split())
 
 
-def test_it_is_well_formed_with_distinct_ids_and_asks_for_nothing():
+def test_page_is_well_formed_and_loads_nothing():
     page = Page(difference().html())
     assert set(page.ids.values()) == {1}
     assert (page.handlers, page.names["script"], page.names["img"]) == ([], 0, 0)
@@ -31,7 +31,7 @@ def test_it_is_well_formed_with_distinct_ids_and_asks_for_nothing():
     assert "default-src &#39;none&#39;" in difference().html()
 
 
-def test_it_holds_the_numbers_of_both_sides():
+def test_page_contains_the_numbers_of_both_sides():
     found, words = difference(), read(difference().html())
     assert found.why[1:] in words
     seconds = (found.before, found.after, *(each.before for each in found.lines), *(each.after for each in found.lines))
@@ -41,21 +41,21 @@ def test_it_holds_the_numbers_of_both_sides():
     assert [each.name for each in found.resources if " ".join([each.name, *each.words]) not in words] == []
 
 
-def test_names_of_kernels_are_no_part_of_it():
+def test_names_of_kernels_are_escaped():
     words = lpp.diff(hostile(), n=(64, 128), device="nvidia-v100").html()
     assert Page(words).names["b"] == 0
     assert "&lt;/script&gt;" in words
 
 
-def test_a_changed_line_has_both_texts_and_a_line_of_one_side_a_sign():
-    # The padded tile is written and read as the other one: its strides are no part of the text.
+def test_lines_of_only_one_side_have_a_sign():
+    # The accesses of the padded tile have the same text, which does not contain strides.
     assert [sign for sign in ("<code>+ ", "<code>\N{MINUS SIGN} ") if sign in difference().html()] == []
     two = lpp.diff(product(), doubled(), n=512, device="nvidia-v100").html()
     assert "<code>\N{MINUS SIGN} acc_k_outer_k_inner = " in two
     assert "<code>+ b[" in two
 
 
-def test_it_is_saved_where_it_is_to_be(tmp_path: Path):
+def test_page_is_saved_to_the_given_path(tmp_path: Path):
     saved = difference().save(tmp_path / "diff.html")
     assert saved.read_text(encoding="utf-8") == difference().html()
     with pytest.raises(lpp.ParameterError, match="the page cannot be written"):
@@ -63,7 +63,7 @@ def test_it_is_saved_where_it_is_to_be(tmp_path: Path):
 
 
 @needs_chromium
-def test_a_browser_shows_it_without_scrolling_sideways(tmp_path: Path):
+def test_page_does_not_scroll_horizontally(tmp_path: Path):
     saved = difference().save(tmp_path / "diff.html")
     with chromium() as browser:
         for width, scheme in ((1100, "light"), (420, "dark")):

@@ -1,4 +1,4 @@
-"""The page in a browser: columns, links between lines, keys, print; it asks nothing of a network."""
+"""Tests of the report page in a browser: columns, linked lines, keys, print, and no network requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def browser() -> Iterator[Any]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
-        # No test sees a person's own fits.
+        # Hide the fits of the user.
         patch.setenv("LOOPYPERF_DATA", str(folder / "own data"))
         (folder / "page.html").write_text(page_on_several_devices(), encoding="utf-8")
     return (folder / "page.html").as_uri()
@@ -42,7 +42,7 @@ def tops(watched: Watched, selector: str) -> list[float]:
     return [each.bounding_box()["y"] for each in watched.page.locator(selector).all()]
 
 
-def test_each_device_has_a_column_and_on_a_telephone_they_are_below_each_other(watched: Watched):
+def test_each_device_has_a_column_or_a_row_on_a_phone(watched: Watched):
     answers = "#answers > article:not(.refused)"
     assert watched.texts(f"{answers} h2") == ["NVIDIA Tesla V100 PCIe", "NVIDIA A100 80GB SXM4", "AMD Radeon R9 Fury"]
     assert len(set(tops(watched, answers))) == 1
@@ -50,7 +50,7 @@ def test_each_device_has_a_column_and_on_a_telephone_they_are_below_each_other(w
     assert len(set(tops(watched, answers))) == 3
 
 
-def test_bars_are_as_long_as_their_shares(watched: Watched):
+def test_lengths_of_bars_equal_their_shares(watched: Watched):
     rows = watched.page.locator("#answers .bars > div").all()
     pairs = [
         (each.locator(".bar").get_attribute("style"), each.locator(".percent").inner_text())
@@ -62,7 +62,7 @@ def test_bars_are_as_long_as_their_shares(watched: Watched):
     assert [pair for pair in shares if abs(pair[0] - float(pair[1].split()[0])) > 0.51] == []
 
 
-def test_a_line_of_the_source_shows_its_lines_of_generated_code(watched: Watched):
+def test_source_line_highlights_its_generated_code(watched: Watched):
     watched.page.locator("#source + details summary").click()
     watched.page.locator("#source tr[data-source=first]").hover()
     assert [text.split(" = ")[0] for text in watched.texts("pre .linked")] == ["b[128 * gid(0) + lid(0)]"]
@@ -71,7 +71,7 @@ def test_a_line_of_the_source_shows_its_lines_of_generated_code(watched: Watched
     assert line.startswith("c[")
 
 
-def test_keys_go_along_the_source_and_open_what_is_folded(watched: Watched):
+def test_keys_navigate_the_source_and_open_details(watched: Watched):
     keys = watched.page.keyboard
     keys.press("j")
     keys.press("j")
@@ -87,7 +87,7 @@ def test_keys_go_along_the_source_and_open_what_is_folded(watched: Watched):
     assert watched.page.evaluate(is_open)
 
 
-def test_everything_that_can_be_pressed_or_is_a_picture_has_a_name(watched: Watched):
+def test_controls_and_images_have_accessible_names(watched: Watched):
     watched.page.keyboard.press("d")
     session = watched.page.context.new_cdp_session(watched.page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
@@ -101,14 +101,14 @@ def test_everything_that_can_be_pressed_or_is_a_picture_has_a_name(watched: Watc
     assert [role for role, name in named if not name] == []
 
 
-SAID = "h1, h2, h3, p, dt, dd, li, summary, td, pre code"
-"""all sorts of what a page says, outside of pictures"""
+TEXT_ELEMENTS = "h1, h2, h3, p, dt, dd, li, summary, td, pre code"
+"""selector of all elements with text, outside of images"""
 
 
-def test_on_paper_is_all_that_is_on_the_screen_and_what_is_folded(watched: Watched):
+def test_print_contains_all_text_of_the_screen_and_of_details(watched: Watched):
     watched.page.set_viewport_size({"width": 810, "height": 800})
     watched.page.keyboard.press("d")
-    on_screen = watched.texts(SAID) + watched.seen("svg text").all_text_contents()
+    on_screen = watched.texts(TEXT_ELEMENTS) + watched.seen("svg text").all_text_contents()
     watched.page.reload()
     watched.page.emulate_media(media="print")
     on_paper = printed(watched.page.pdf(format="A4"))
@@ -119,25 +119,23 @@ def test_on_paper_is_all_that_is_on_the_screen_and_what_is_folded(watched: Watch
 
 @pytest.mark.parametrize("width", [360, 420, 700, 900, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_any_width_nothing_sticks_out_and_text_stands_out_from_the_ground(
-    browser: Any, address: str, width: int, scheme: str
-):
+def test_page_fits_any_width_and_text_has_enough_contrast(browser: Any, address: str, width: int, scheme: str):
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with watching(browser, address, **options) as watched:
         watched.page.keyboard.press("d")
         assert watched.page.evaluate("document.documentElement.scrollWidth") == width
         for selector in TEXTS:
-            assert_stands_out(watched, selector)
+            assert_contrast(watched, selector)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_of_source_and_picture_stand_out_from_the_ground(browser: Any, tmp_path: Path, scheme: str):
+def test_text_of_source_and_roofline_has_enough_contrast(browser: Any, tmp_path: Path, scheme: str):
     page = lpp.report(triangle(), n=4096, device="nvidia-v100", models=["roofline"]).save(tmp_path / "page.html")
     with watching(browser, page.as_uri(), color_scheme=scheme) as watched:
         for sort in ("k", "n", "o", "p", "mi"):
-            assert_stands_out(watched, f"#source .code .{sort}")
+            assert_contrast(watched, f"#source .code .{sort}")
         assert watched.page.locator("svg g:has(> text) path").count() > 0, "names of memories have boxes"
-        assert_stands_out(watched, "#roofline svg text")
+        assert_contrast(watched, "#roofline svg text")
 
 
 TEXTS = (
@@ -145,8 +143,8 @@ TEXTS = (
     "pre code", "summary", "#source .code code", "#source .code span", "#source .cost small", "#roofline svg text",
     ".memory text", ".timeline text", ".legend", "footer p",
 )  # fmt: skip
-"""one of each sort of text"""
-COLOURS = """all => all.flatMap(each => {
+"""a selector for each kind of text"""
+COLORS = """all => all.flatMap(each => {
     let behind = each;
     while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
     const {color, fill, backgroundImage} = getComputedStyle(each);
@@ -155,30 +153,30 @@ COLOURS = """all => all.flatMap(each => {
     const shapes = isDrawn ? [...each.parentElement.querySelectorAll("path")].map(it => getComputedStyle(it).fill) : [];
     return [getComputedStyle(behind).backgroundColor, ...bars, ...shapes].map(ground => [text, ground]);
 })"""
-"""the colour of each text and of what is behind it: the ground of what it is in, its bar, and its box in a picture"""
+"""the color of each text and the colors behind it: the background of its element, its bar, and its box in an image"""
 
 
-def assert_stands_out(watched: Watched, selector: str) -> None:
-    """Fail where a text that is seen has less contrast than level AA of WCAG 2 asks for, or there is none."""
-    pairs = watched.seen(selector).evaluate_all(COLOURS)
+def assert_contrast(watched: Watched, selector: str) -> None:
+    """Fail if a visible text has less contrast than level AA of WCAG 2 requires, or if there is no text."""
+    pairs = watched.seen(selector).evaluate_all(COLORS)
     assert pairs, selector
     assert [pair for pair in pairs if contrast(*pair) < 4.5] == [], selector
 
 
 def contrast(text: str, ground: str) -> float:
-    """Return the contrast ratio of two colours (WCAG 2)."""
+    """Return the contrast ratio of two colors (WCAG 2)."""
     darker, lighter = sorted([luminance(text), luminance(ground)])
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def luminance(colour: str) -> float:
-    """Return the relative luminance of a colour written ``rgb(r, g, b)`` (WCAG 2)."""
-    parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+def luminance(color: str) -> float:
+    """Return the relative luminance of a color written ``rgb(r, g, b)`` (WCAG 2)."""
+    parts = [int(part) / 255 for part in color[color.index("(") + 1 : -1].split(",")[:3]]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_without_scripts_everything_is_there(browser: Any, address: str):
+def test_page_is_complete_without_scripts(browser: Any, address: str):
     with watching(browser, address, java_script_enabled=False) as watched:
         assert len(watched.texts(".cause")) == 3
         assert watched.page.locator("details").count() > 5
@@ -189,8 +187,8 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def under_the_pointer(watched: Watched, mark: Any) -> str | None:
-    """Return what the browser says while the pointer rests on the middle of *mark*: the title of what it hits."""
+def tooltip(watched: Watched, mark: Any) -> str | None:
+    """Return the title that the browser shows while the pointer is on the middle of *mark*."""
     mark.scroll_into_view_if_needed()
     box = mark.bounding_box()
     at = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
@@ -201,7 +199,7 @@ def under_the_pointer(watched: Watched, mark: Any) -> str | None:
     )
 
 
-def test_launches_and_roofs_say_their_values_under_the_pointer(browser: Any, tmp_path: Path):
+def test_launches_and_roofs_show_their_values_as_tooltips(browser: Any, tmp_path: Path):
     page = lpp.report(two_launches(), n=2**20, device="nvidia-v100", models=MODELS)
     (on,) = page.explanation.devices
     roofs = {f"{name}, {prefixed(each, 'B/s')}" for name, each in on.roofline.bandwidths.items()}
@@ -209,13 +207,13 @@ def test_launches_and_roofs_say_their_values_under_the_pointer(browser: Any, tmp
     assert len(roofs) == 7
     with watching(browser, page.save(tmp_path / "page.html").as_uri()) as watched:
         marks = watched.seen("#roofline svg g:has(> title)").all()
-        said = {under_the_pointer(watched, mark) or "" for mark in marks}
-    assert roofs <= {each.partition(";")[0] for each in said}
-    # c = b + b: a flop for 12 bytes.
-    assert any("0.0833 flop/B by DRAM; bound: DRAM" in each for each in said)
+        tooltips = {tooltip(watched, mark) or "" for mark in marks}
+    assert roofs <= {each.partition(";")[0] for each in tooltips}
+    # c = b + b: one flop per 12 bytes.
+    assert any("0.0833 flop/B by DRAM; bound: DRAM" in each for each in tooltips)
 
 
-def test_names_that_look_like_a_script_are_shown_and_not_run(browser: Any, tmp_path: Path):
+def test_names_that_look_like_a_script_are_not_executed(browser: Any, tmp_path: Path):
     page = lpp.report(hostile(), n=4096, device="nvidia-v100", models=["roofline"], about=HOSTILE)
     watched = Watched(browser, page.save(tmp_path / "page.html").as_uri())
     dialogs: list[str] = []
@@ -227,7 +225,7 @@ def test_names_that_look_like_a_script_are_shown_and_not_run(browser: Any, tmp_p
     assert (dialogs, watched.complaints) == ([], [])
 
 
-def test_a_script_that_is_put_into_a_page_does_not_run(browser: Any, address: str, tmp_path: Path):
+def test_injected_script_does_not_run(browser: Any, address: str, tmp_path: Path):
     html = page_on_several_devices().replace("<main>", "<main><script>document.title = 'taken'</script>")
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
     watched = Watched(browser, (tmp_path / "page.html").as_uri())

@@ -1,4 +1,4 @@
-"""The page: well-formed, whole, small, and its own whatever kernels are called."""
+"""Tests of the report page: well-formed, complete, small, and escaped."""
 
 import hashlib
 import re
@@ -27,11 +27,11 @@ from loopyperf.units import duration, prefixed
 from tests.explain.pages.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
-"""elements that have no end"""
+"""elements without an end tag"""
 
 
 class Page(HTMLParser):
-    """What a page holds; an element that is not closed where it should be is an error."""
+    """The contents of a page; an element that is not closed correctly is an error."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Page(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        # Only SVG has these.
+        # Only SVG has self-closing elements.
         assert "svg" in self.open
         self.handle_starttag(tag, attrs)
         self.handle_endtag(tag)
@@ -76,10 +76,10 @@ def html() -> str:
     return page_on_several_devices()
 
 
-def test_a_page_is_well_formed_with_distinct_ids_and_asks_for_nothing(html: str):
+def test_page_is_well_formed_and_loads_nothing(html: str):
     page = Page(html)
     assert {name: number for name, number in page.ids.items() if number > 1} == {}
-    assert page.names["svg"] == 3 + 3 + 1  # memory and warps of each device that is described, and the rooflines
+    assert page.names["svg"] == 3 + 3 + 1  # memory and warps of each device with device parameters, and the rooflines
     outside = [each for each in page.references if not each.startswith("#") and each != "data:,"]
     assert outside == []
     assert [each for each in page.references if each.startswith("#") and each[1:] not in page.ids] == []
@@ -87,12 +87,12 @@ def test_a_page_is_well_formed_with_distinct_ids_and_asks_for_nothing(html: str)
     assert [each for each in re.findall(r"url\(([^)]*)\)", html) if not each.startswith("#")] == []
 
 
-def test_a_page_is_small_and_the_same_each_time(html: str):
+def test_page_is_small_and_deterministic(html: str):
     assert len(html.encode()) < 300_000
     assert html == page_on_several_devices()
 
 
-def test_no_script_runs_but_the_pages_own(html: str):
+def test_policy_allows_only_the_script_of_the_page(html: str):
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -100,7 +100,7 @@ def test_no_script_runs_but_the_pages_own(html: str):
     assert f"script-src 'sha256-{digest}'" in policy
 
 
-def test_a_page_shows_every_estimate_and_every_reason(html: str):
+def test_page_shows_every_estimate_finding_and_reason(html: str):
     text = " ".join(" ".join(Page(html).texts).split())
     for words in ("chain", "b, then c", "no device called 'nobodys-device'; nearest"):
         assert words in text
@@ -115,7 +115,7 @@ def test_a_page_shows_every_estimate_and_every_reason(html: str):
             assert all(line in text for line in finding.recipe.how)
 
 
-def test_a_time_that_lacks_something_is_at_least_that():
+def test_incomplete_time_is_shown_as_a_lower_bound():
     found = lpp.explain(hostile(), n=4096, device="amd-r9-fury", models=["linear"])
     (on,) = found.devices
     part = replace(on.estimate, left_out=("f32 pow",), interval=None)
@@ -125,7 +125,7 @@ def test_a_time_that_lacks_something_is_at_least_that():
     assert f"at least {duration(float(on.estimate))}" not in " ".join(Page(Report(found).html()).texts)
 
 
-def test_names_that_end_what_a_page_begins_are_text_on_it():
+def test_names_that_look_like_html_are_escaped():
     plain = lpp.report(hostile(), n=4096, device="nvidia-v100", models=["roofline"], about=HOSTILE)
     (on,) = plain.explanation.devices
     estimate = replace(on.estimate, notes=(HOSTILE,), unsure=(HOSTILE,))
@@ -134,20 +134,19 @@ def test_names_that_end_what_a_page_begins_are_text_on_it():
     page = Page(replace(plain, explanation=explanation).html())
     assert page.handlers == []
     assert page.names["script"] == 1
-    # The kernel and its size, what it is about, the device, two reasons for two who have no answer, an unsure array, a
-    # note: each of these at least once.
+    # At least once each: kernel, size, docstring, device, two reasons for missing estimates, uncertain array, note.
     assert " ".join(page.texts).count(HOSTILE) >= 8
 
 
-def test_a_page_says_nothing_of_the_folders_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_page_contains_no_folders_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "own data"))
     devices = ["nvidia-v100", "nobodys-device", tmp_path / "hidden" / "mine.toml"]
     plain = lpp.report(two_launches(), n=4096, device=devices, models=["roofline", "linear"])
     (on,) = plain.explanation.devices
     estimate = replace(on.estimate, notes=(f"the fit {tmp_path / 'mine.json'} is old",))
     on = replace(on, estimates={"roofline": estimate}, gaps={"advice": r"see C:\Users\me\x.toml: it lacks L1/L2"})
-    said = str(replace(plain.explanation, devices=(on,)).to_dict())
-    assert str(tmp_path) in said
+    content = str(replace(plain.explanation, devices=(on,)).to_dict())
+    assert str(tmp_path) in content
     html = replace(plain, explanation=replace(plain.explanation, devices=(on,))).html()
     assert str(tmp_path) not in html
     text = " ".join(Page(html).texts)
@@ -158,11 +157,11 @@ def test_a_page_says_nothing_of_the_folders_of_the_machine(tmp_path: Path, monke
 @pytest.mark.parametrize(
     "sentence", ["n // 16 groups, L1/L2 and stride 2/2", "docs/devices.md says so", "see https://ui.perfetto.dev/a/b"]
 )
-def test_what_is_no_path_of_the_machine_stays(sentence: str):
+def test_text_that_is_not_a_path_of_the_machine_is_kept(sentence: str):
     assert sentence_without_folders(sentence) == sentence
 
 
-def test_an_interval_and_what_is_unsure_are_on_the_page():
+def test_page_shows_the_interval_and_uncertain_arrays():
     plain = lpp.report(two_launches(), n=4096, device="nvidia-v100", models=["roofline"])
     (on,) = plain.explanation.devices
     other = Alternative(2e-3, ("acc",), "the private array acc is in registers", "it is indexed by a variable")
@@ -174,7 +173,7 @@ def test_an_interval_and_what_is_unsure_are_on_the_page():
     assert "Unknown whether the compiler keeps the private array acc in registers" in text
 
 
-def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_the_text():
+def test_embedded_figure_keeps_dollars_and_uses_the_text_color():
     ax = Figure().subplots()
     ax.plot([1, 2], [1, 2], label="k$x$ <b>", color="black")
     ax.legend()
@@ -186,15 +185,15 @@ def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_th
     assert 'aria-label="a &quot;title&quot;"' in picture
 
 
-def test_lines_may_end_within_the_name_of_a_number_that_a_device_lacks(own_data: Path):
-    # On a telephone of 360 px, the table of models has no room for "memory.DRAM.bandwidth" in one line.
+def test_names_of_missing_parameters_allow_line_breaks(own_data: Path):
+    # On a phone with 360 px, the table of models has no room for "memory.DRAM.bandwidth" in one line.
     (own_data / "devices").mkdir(parents=True)
     text = (BUNDLED / "amd-r9-fury.toml").read_text(encoding="utf-8")
     (own_data / "devices" / "amd-r9-fury.toml").write_text(re.sub("(?m)^bandwidth = ", "# ", text), encoding="utf-8")
     assert "memory.<wbr>DRAM.<wbr>bandwidth" in page_on_several_devices()
 
 
-def test_what_stands_behind_a_name_takes_the_colour_of_the_page():
+def test_boxes_behind_labels_have_the_background_color_of_the_page():
     ax = Figure().subplots()
     ax.text(0.5, 0.5, "DRAM", bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none"})
     picture = embedded(ax.figure, "", "p-")
@@ -202,28 +201,28 @@ def test_what_stands_behind_a_name_takes_the_colour_of_the_page():
     assert "#ffffff" not in picture
 
 
-def test_a_page_is_the_same_in_whatever_style_somebody_draws():
-    ask = partial(lpp.report, two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"])
-    light = ask().html()
+def test_page_does_not_depend_on_the_style_of_matplotlib():
+    build = partial(lpp.report, two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"])
+    light = build().html()
     with style.context("dark_background"):
-        assert ask().html() == light
+        assert build().html() == light
 
 
-def test_a_mark_says_its_words_and_a_thin_line_can_be_hit():
+def test_marks_have_titles_and_thin_lines_have_a_wide_target():
     ax = Figure().subplots()
     (line,) = ax.plot([1, 2], [1, 2], linewidth=0.5)
     name = ax.text(1, 1, "x")
     root = ElementTree.fromstring(embedded(ax.figure, "", "p-", {line: HOSTILE, name: "x, 1"}))
-    said, drawn, reach = root.findall(".//*[@id='p-mark_0']/*")
-    assert (said.tag, said.text) == (f"{{{SVG}}}title", HOSTILE)
+    content, drawn, reach = root.findall(".//*[@id='p-mark_0']/*")
+    assert (content.tag, content.text) == (f"{{{SVG}}}title", HOSTILE)
     assert reach.attrib == {**drawn.attrib, "style": REACH} != drawn.attrib
     assert root.find(f".//*[@id='p-mark_1']/{{{SVG}}}title").text == "x, 1"
 
 
-def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
+def test_roofs_and_launches_have_titles_with_their_values():
     html = lpp.report(two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"]).html()
-    # Two levels of one height are one. A flop of the first launch moves 8 B (a, b), one of the second 12 B (b twice and
-    # c): 2^20 of them take 2^20 * 8 B / 512 GB/s and 2^20 * 12 B / 512 GB/s.
+    # Equal peaks are merged. The first launch moves 8 B per flop (a, b), the second 12 B (b twice and c): 2^20 flop
+    # take 2^20 * 8 B / 512 GB/s and 2^20 * 12 B / 512 GB/s.
     (on,) = lpp.explain(two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"]).devices
     by_model = [
         f"{duration(each.predicted)} by pipeline, {prefixed(each.performance, 'flop/s')}, {each.share_in_words}"
@@ -236,7 +235,7 @@ def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
     first = f"64 Gflop/s at most, 16.4 µs at least; {by_model[0]}; {nearer}; bound: DRAM"
     assert set(re.findall("<title>(.*?)</title>", html.partition('id="roofline"')[2])) == {
         "DRAM, 512 GB/s",
-        # as on its relatives
+        # assumed as on related devices
         *("L1, 3.58 TB/s", "L2, 1.13 TB/s", "local, 7.17 TB/s", "special functions, 896 Gflop/s"),
         "f64 multiply-adds, 448 Gflop/s",
         "f32 multiply-adds and issue limit, 7.17 Tflop/s",
@@ -245,7 +244,7 @@ def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
     }
 
 
-def test_a_report_is_saved_where_it_is_told_or_says_that_it_cannot_be(tmp_path: Path):
+def test_report_is_saved_and_an_unwritable_path_is_refused(tmp_path: Path):
     found = lpp.report(hostile(), n=4096, device="nvidia-v100", models=["roofline"])
     assert isinstance(found, lpp.Report)
     assert found.save(tmp_path / "r.html").read_text(encoding="utf-8") == found.html()
@@ -254,13 +253,13 @@ def test_a_report_is_saved_where_it_is_told_or_says_that_it_cannot_be(tmp_path: 
 
 
 @pytest.mark.parametrize("module", ["jinja2", "matplotlib", "pygments"])
-def test_without_what_it_needs_the_extra_is_named(module: str):
+def test_error_without_a_dependency_names_the_extra(module: str):
     lines = f"import sys; sys.modules[{module!r}] = None; import loopyperf; loopyperf.report"
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(r"pip install 'loopyperf\[(report|plots)\]'$", done.stderr.splitlines()[-1])
 
 
-def test_the_function_stays_the_function_after_its_package_is_imported():
+def test_report_is_a_function_after_importing_the_package():
     lines = "import loopyperf.explain, loopyperf; assert callable(loopyperf.report); assert callable(loopyperf.report)"
     subprocess.run([sys.executable, "-c", lines], check=True)

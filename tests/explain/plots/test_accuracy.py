@@ -1,4 +1,4 @@
-"""Charts of predicted and measured times: what is on the axes is what was given."""
+"""Tests of charts of predicted and measured times."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from loopyperf.explain.plots import plot_predictions, plot_residual_panels, plot
 WEIGHTED = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": 3.0})
 
 
-def test_predictions_are_points_with_their_intervals_about_the_diagonal() -> None:
+def test_predictions_are_points_with_intervals_and_a_diagonal() -> None:
     rows = [
         Prediction("copy", {"n": 1}, predicted=2e-3, measured=1e-3, interval=(1e-3, 4e-3)),
         Prediction("copy", {"n": 2}, predicted=5e-3, measured=4e-3),
@@ -32,7 +32,7 @@ def test_predictions_are_points_with_their_intervals_about_the_diagonal() -> Non
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["copy", "sum", "20 % off"]
 
 
-def test_residuals_stand_over_the_share_of_a_column() -> None:
+def test_residuals_are_plotted_over_the_share_of_a_column() -> None:
     rows = [
         Observation("a", "x", {}, {"f32 add": 1, "f32 mul": 1}, 4.0),
         Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
@@ -46,7 +46,7 @@ def test_residuals_stand_over_the_share_of_a_column() -> None:
     assert ax.get_xlabel() == "share of f32 mul in the predicted time"
 
 
-def test_a_class_without_a_point_is_in_no_legend_but_in_that_of_panels() -> None:
+def test_class_without_a_point_is_only_in_the_legend_of_panels() -> None:
     rows = [Observation(name, "x", {}, {work: 1}, 1.0) for name, work in (("a", "f32 add"), ("b", "f32 mul"))]
     (ax,) = plot_residuals(rows, WEIGHTED, "f32 mul").axes
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["b"]
@@ -54,27 +54,27 @@ def test_a_class_without_a_point_is_in_no_legend_but_in_that_of_panels() -> None
     assert {text.get_text() for text in legend.get_texts()} == {"a", "b"}
 
 
-def test_panels_are_the_columns_with_the_largest_shares_first() -> None:
+def test_panels_are_sorted_by_the_largest_share() -> None:
     rows = [
         Observation("a", "x", {}, {"f32 add": 1, "f32 mul": 1}, 4.0),
         Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
     ]
     figure = plot_residual_panels(rows, WEIGHTED)
     assert [ax.get_xlabel().split()[3] for ax in figure.axes] == ["mul", "add"]
-    # of the kernel of class a, additions are a quarter
+    # additions are a quarter of the time of class a
     assert list(figure.axes[1].lines[0].get_xdata()) == pytest.approx([0.25])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
     assert len(plot_residual_panels(rows, WEIGHTED, at_most=1).axes) == 1
 
 
 @pytest.mark.parametrize("number", [1, 5, 7, 13, 31])
-def test_each_property_that_is_measured_has_its_panel_and_no_other(number: int) -> None:
+def test_only_measured_properties_have_a_panel(number: int) -> None:
     names = [f"property {place}" for place in range(number)]
     rows = [Observation(f"class {each}", "x", {}, {each: 2, "f32 add": 0}, 3.0) for each in names]
     weights = dict.fromkeys([*names, "barriers"], 1.0)
     figure = plot_residual_panels(rows, Fit(model="linear", device="D", slug="d", counting="executed", weights=weights))
     assert sorted(ax.get_xlabel() for ax in figure.axes) == sorted(f"share of {name}" for name in names)
-    # Who has nothing of a property is not in its panel.
+    # A class without a property has no point in its panel.
     assert [sum(len(line.get_xdata()) for line in ax.lines[:-1]) for ax in figure.axes] == [1] * number
     figure.draw_without_rendering()
     (legend,) = figure.legends
@@ -83,7 +83,7 @@ def test_each_property_that_is_measured_has_its_panel_and_no_other(number: int) 
 
 
 @pytest.mark.parametrize("weights", [{"f32 add": 1.0}, {"f32 add": 1.0, "f32 div": 0.0}])
-def test_a_property_that_costs_nothing_has_a_panel_over_how_much_of_it_there_is(weights: dict[str, float]) -> None:
+def test_property_without_weight_has_a_panel_over_its_rate(weights: dict[str, float]) -> None:
     rows = [
         Observation("a", "x", {}, {"f32 add": 4, "f32 div": 2}, 4.0),
         Observation("b", "x", {}, {"f32 add": 4, "f32 div": 8}, 8.0),
@@ -93,11 +93,11 @@ def test_a_property_that_costs_nothing_has_a_panel_over_how_much_of_it_there_is(
     weighted, unweighted = plot_residual_panels(rows, found).axes
     assert weighted.get_xlabel() == "share of f32 add"
     assert " ".join(unweighted.get_xlabel().split()) == "f32 div per second, relative to the maximum (no weight)"
-    # 2 in 4 s are half of 8 in 8 s.
+    # 2 in 4 s is half the rate of 8 in 8 s.
     assert [x for line in unweighted.lines[:-1] for x in line.get_xdata()] == [0.5, 1.0]
 
 
-def test_times_below_0_are_left_out_and_told() -> None:
+def test_times_below_0_are_omitted_and_counted_in_the_legend() -> None:
     below = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": -1.0})
     rows = [
         Observation("a", "x", {}, {"f32 add": 2, "f32 mul": 1}, 1.0),
@@ -132,17 +132,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("draw", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_drawn_is_refused(draw: Callable[[], object], message: str) -> None:
+def test_invalid_arguments_are_refused(draw: Callable[[], object], message: str) -> None:
     with pytest.raises(CalibrationError, match=message):
         draw()
 
 
-def test_no_two_of_fifty_classes_or_kernels_differ_by_their_colour_alone() -> None:
+def test_fifty_classes_or_kernels_are_distinct_without_color() -> None:
     rows = [Observation(f"class {number}", "x", {}, {"f32 add": 1}, 1.0) for number in range(50)]
     (residuals,) = plot_residuals(rows, WEIGHTED, "f32 add").axes
     (predictions,) = plot_predictions([Prediction(f"k{number}", {}, 1.0, 1.0) for number in range(50)]).axes
     for ax in (residuals, predictions):
         looks = [(line.get_marker(), line.get_fillstyle()) for line in ax.lines[:50]]
         assert len(set(looks)) == 50
-        # The first marker that is used again is hollow.
+        # The first reused marker is hollow.
         assert looks[11] == (looks[0][0], "none")

@@ -1,4 +1,4 @@
-"""Charts of an estimate: what it is made of, and how it grows with a size."""
+"""Tests of charts of an estimate: its breakdown, and its time over a size."""
 
 import warnings
 from dataclasses import replace
@@ -28,13 +28,13 @@ ESTIMATE = Estimate("k", {"n": 1}, "d", "m", "executed", 6.5e-3, Breakdown(ROWS)
 
 
 def bars(figure) -> dict[str, float]:
-    """Return the widths of the bars by the names beside them."""
+    """Return label -> width of the bars."""
     (ax,) = figure.axes
     names = dict(zip(ax.get_yticks(), (text.get_text() for text in ax.get_yticklabels()), strict=True))
     return {names[bar.get_y() + bar.get_height() / 2]: bar.get_width() for bar in ax.patches}
 
 
-def test_properties_are_bars_from_the_largest_to_what_is_below_nothing() -> None:
+def test_bars_of_properties_are_sorted_with_negative_costs_last() -> None:
     figure = plot_breakdown(ESTIMATE)
     found = bars(figure)
     assert found == pytest.approx({"total, 6.5 ms": 6.5, "barriers": 4.0, "adds": 3.0, "loads": -0.5})
@@ -48,7 +48,7 @@ def test_properties_are_bars_from_the_largest_to_what_is_below_nothing() -> None
     ]
 
 
-def test_the_whole_has_its_interval_and_its_other_times() -> None:
+def test_total_has_its_interval_and_alternative_times() -> None:
     (ax,) = plot_breakdown(ESTIMATE).axes
     (spread,) = ax.collections
     ((low, _), (high, _)) = spread.get_segments()[0]
@@ -57,7 +57,7 @@ def test_the_whole_has_its_interval_and_its_other_times() -> None:
     assert list(other.get_xdata()) == pytest.approx([9.0])
 
 
-def test_an_interval_that_is_much_wider_than_the_bars_ends_in_an_arrow() -> None:
+def test_interval_much_wider_than_the_bars_ends_in_an_arrow() -> None:
     (ax,) = plot_breakdown(replace(ESTIMATE, interval=(5e-3, 1.0))).axes
     ((_, _), (high, _)) = ax.collections[0].get_segments()[0]
     assert high == pytest.approx(2.5 * 6.5)
@@ -66,7 +66,7 @@ def test_an_interval_that_is_much_wider_than_the_bars_ends_in_an_arrow() -> None
 
 
 @pytest.mark.parametrize("width", [3.3, 6.4])
-def test_no_time_beside_a_bar_leaves_the_axes(width: float) -> None:
+def test_times_next_to_bars_stay_within_the_axes(width: float) -> None:
     figure = Figure(figsize=(width, 2.8), layout="constrained")
     ax = figure.subplots()
     named = BreakdownRow("global load 32-bit, stride 1, by a long name", "s1", 10, 1e-4, 1e-3)
@@ -79,29 +79,29 @@ def test_no_time_beside_a_bar_leaves_the_axes(width: float) -> None:
     assert all(inside.x0 < box.x0 < box.x1 < inside.x1 for box in boxes)
 
 
-def test_sources_are_bars_too() -> None:
+def test_breakdown_by_source() -> None:
     found = bars(plot_breakdown(ESTIMATE, by="source"))
     assert found == pytest.approx({"total, 6.5 ms": 6.5, "(no source)": 4.0, "s2": 1.5, "s1": 1.0})
 
 
-def test_all_but_the_largest_are_one_bar() -> None:
+def test_small_bars_are_merged() -> None:
     found = bars(plot_breakdown(ESTIMATE, most=1))
     assert found == pytest.approx({"total, 6.5 ms": 6.5, "barriers": 4.0, "2 others": 2.5})
 
 
-def test_long_names_are_parted_where_a_reader_would() -> None:
+def test_long_names_are_split_between_words() -> None:
     assert in_lines("insn_k_outer_k_inner_update", 22) == ["insn_k_outer_k_inner_", "update"]
     assert in_lines("global load 32-bit stride 1/2", 20) == ["global load 32-bit", "stride 1/2"]
     assert in_lines("f32 multiply-adds, 14.1 Tflop/s", 24) == ["f32 multiply-adds,", "14.1 Tflop/s"]
     assert in_lines("", 20) == [""]
 
 
-def test_an_estimate_of_nothing_is_one_empty_bar() -> None:
+def test_empty_estimate_is_one_empty_bar() -> None:
     nothing = Estimate("k", {}, "d", "m", "executed", 0.0, Breakdown(()))
     assert bars(plot_breakdown(nothing)) == {"total, 0 s": 0.0}
 
 
-def test_a_time_that_lacks_something_is_drawn_as_at_least_that() -> None:
+def test_incomplete_time_is_labeled_as_a_lower_bound() -> None:
     part = replace(ESTIMATE, left_out=("f32 pow",), interval=None)
     assert "total, at least 6.5 ms" in bars(plot_breakdown(part))
     batch = replace(BATCH, left_out=("f32 pow",))
@@ -125,7 +125,7 @@ BATCH = Estimate(
 FIT = Fit(model="m", device="D", slug="d", counting="executed", weights={"adds": 1e-4}, ranges={"adds": (5, 20)})
 
 
-def test_times_stand_over_sizes_in_their_order_with_the_interval_as_a_band() -> None:
+def test_times_are_plotted_over_sorted_sizes_with_interval_band() -> None:
     (ax,) = plot_sizes(BATCH, "n", measured=[(2, 3e-3), (1, 1e-3)]).axes
     line, measured = ax.lines
     assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 4], pytest.approx([1e-3, 2e-3, 4e-3]))
@@ -140,7 +140,7 @@ def test_times_stand_over_sizes_in_their_order_with_the_interval_as_a_band() -> 
 @pytest.mark.parametrize(
     "sizes", [2 ** np.arange(8, 14), 16 * np.arange(10, 30), 2 ** np.arange(10, 30), [4096], [7, 8, 9]]
 )
-def test_numbers_of_sizes_are_apart(sizes: np.ndarray) -> None:
+def test_tick_labels_of_sizes_do_not_overlap(sizes: np.ndarray) -> None:
     seconds = np.asarray(sizes) * 1e-6
     breakdown = Breakdown((BreakdownRow("adds", "", sizes, 1e-6, seconds),))
     batch = replace(BATCH, sizes={"n": sizes}, seconds=seconds, interval=None, breakdown=breakdown)
@@ -156,27 +156,27 @@ def test_numbers_of_sizes_are_apart(sizes: np.ndarray) -> None:
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
-def test_sizes_that_have_room_are_written_as_they_are() -> None:
+def test_few_sizes_are_all_labeled() -> None:
     (ax,) = plot_sizes(BATCH, "n").axes
     assert [each.get_text() for each in ax.get_xticklabels()] == ["1", "2", "4"]
 
 
-def test_times_that_it_has_otherwise_are_a_dashed_line() -> None:
+def test_alternative_times_are_a_dashed_line() -> None:
     (ax,) = plot_sizes(replace(BATCH, alternatives=(replace(OTHERWISE, seconds=SIZES * 3e-3),)), "n").axes
     _, other = ax.lines
     assert list(other.get_ydata()) == pytest.approx([3e-3, 6e-3, 12e-3])
     assert (other.get_linestyle(), other.get_label()) == ("--", f"if {OTHERWISE.assumption}")
 
 
-def test_sizes_beyond_what_the_fit_was_made_from_are_hatched() -> None:
+def test_sizes_above_the_range_of_the_fit_are_hatched() -> None:
     (ax,) = plot_sizes(BATCH, "n", fit=FIT).axes
-    # 10, 20 and 40 additions, of at most 20 that were measured: the last size, from halfway between 2 and 4.
+    # 10, 20 and 40 additions, at most 20 in the fit: hatched is the last size, from the geometric mean of 2 and 4.
     (area,) = ax.patches
     assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((8**0.5, 4))
     assert area.get_hatch()
 
 
-def test_sizes_with_too_much_of_a_pipeline_are_hatched_by_whatever_name_it_is_shown() -> None:
+def test_range_of_a_pipeline_applies_under_its_displayed_name() -> None:
     fit = structs.replace(FIT, weights={"local: global": 1e-4}, ranges={"local: global": (1, 20)}, basis="pipelines")
     row = BreakdownRow("load/store: global", "", 10 * SIZES, 1e-4, SIZES * 1e-3)
     (ax,) = plot_sizes(replace(BATCH, breakdown=Breakdown((row,))), "n", fit=fit).axes
@@ -184,13 +184,13 @@ def test_sizes_with_too_much_of_a_pipeline_are_hatched_by_whatever_name_it_is_sh
     assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((8**0.5, 4))
 
 
-def test_sizes_below_what_the_fit_was_made_from_are_hatched_too() -> None:
+def test_sizes_below_the_range_of_the_fit_are_hatched() -> None:
     (ax,) = plot_sizes(BATCH, "n", fit=structs.replace(FIT, ranges={"adds": (15, 100)})).axes
     (area,) = ax.patches  # 10, 20 and 40 additions
     assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((1, 2**0.5))
 
 
-def test_sizes_and_times_that_are_not_above_0_have_no_place_and_the_legend_says_so() -> None:
+def test_legend_counts_sizes_and_times_that_are_not_above_0() -> None:
     some = replace(BATCH, sizes={"n": np.array([0, 2, 4])}, seconds=np.array([1e-3, 0.0, 4e-3]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -199,7 +199,7 @@ def test_sizes_and_times_that_are_not_above_0_have_no_place_and_the_legend_says_
     assert "not shown: 4 points" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
 
 
-def test_no_size_of_an_empty_estimate_is_drawn() -> None:
+def test_estimate_of_no_sizes_has_no_points() -> None:
     none = np.array([])
     row = BreakdownRow("adds", "", none, 1e-4, none)
     empty = Estimate("k", {"n": none}, "d", "m", "executed", none, Breakdown((row,)))
@@ -207,7 +207,7 @@ def test_no_size_of_an_empty_estimate_is_drawn() -> None:
     assert list(ax.lines[0].get_xdata()) == []
 
 
-def test_what_cannot_be_drawn_is_refused_with_what_to_do() -> None:
+def test_invalid_arguments_are_refused() -> None:
     twice = Estimate("k", {"n": np.array([1, 1]), "m": np.array([1, 2])}, "d", "m", "e", np.ones(2), Breakdown(()))
     for draw, message in (
         (lambda: plot_breakdown(BATCH), "got one of 3 sizes"),

@@ -1,4 +1,4 @@
-"""Charts that set kernels, or devices, side by side."""
+"""Tests of charts that compare kernels or devices."""
 
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from loopyperf.predict.compare import OccupancyComparison
 
 
 def shares(figure: Figure) -> dict[str, list[tuple[float, float]]]:
-    """Return class -> where its part of each kernel's bar begins, and how wide it is, in per cent."""
+    """Return class -> start and width of its part of each kernel's bar, in percent."""
     (ax,) = figure.axes
     return {
         bars.get_label(): [(bar.get_x(), bar.get_width()) for bar in bars] for bars in ax.containers
@@ -30,35 +30,35 @@ def test_classes_are_stacked_shares_of_all_instructions() -> None:
     assert (ax.get_xlabel(), ax.get_xlim()) == ("instructions (%)", (0, 100))
 
 
-def test_the_three_sorts_of_the_papers_are_classes_too() -> None:
+def test_instruction_mix_of_the_papers_has_three_classes() -> None:
     found = shares(plot_mix({"a": InstructionMix(computation=6, memory=3, synchronization=1)}))
     assert found == {"computation": [(0, 60)], "memory": [(60, 30)], "synchronization": [(90, 10)]}
 
 
-def test_seldom_classes_are_one() -> None:
+def test_rare_classes_are_merged() -> None:
     found = shares(plot_mix({"a": {"alu": 5, "sfu": 3, "fp64": 1, "local": 1}}, most=2))
     assert found == {"alu": [(0, 50)], "sfu": [(50, 30)], "others": [(80, 20)]}
 
 
-def test_no_two_of_twenty_classes_differ_by_their_colour_alone() -> None:
+def test_twenty_classes_are_distinct_without_color() -> None:
     (ax,) = plot_mix({"a": {f"class {number}": 1 for number in range(20)}}, most=20).axes
     assert len({bar.get_hatch() for bar in ax.patches}) == 20
 
 
-def test_a_kernel_of_no_instructions_has_no_bar() -> None:
+def test_kernel_without_instructions_has_no_bar() -> None:
     (ax,) = plot_mix({"a": {}}).axes
     assert not ax.patches
     assert plot_mix({}).axes[0].get_xlabel() == "instructions (%)"
 
 
 @pytest.mark.parametrize("mixes", [{("fma", "f32"): 3}, InstructionMix(computation=6, memory=3, synchronization=1)])
-def test_a_mix_without_the_name_of_its_kernel_is_refused(mixes: object) -> None:
+def test_mix_without_a_kernel_name_is_refused(mixes: object) -> None:
     with pytest.raises(ParameterError, match=r"results of loopyperf.idg.Idg.mix, got (int|InstructionMix)"):
         plot_mix(mixes)  # type: ignore[arg-type]
 
 
 UNCERTAIN = Uncertainty(tuple(np.arange(1, 100) / 100), ("adds", "loads"), ((4.0, 0, 0), (0, 1.0, 0), (0, 0, 9.0)))
-"""of 99 scores the 80th is 0.8"""
+"""the 80th of the 99 scores is 0.8"""
 
 
 def fit(**weights: float) -> Fit:
@@ -66,14 +66,14 @@ def fit(**weights: float) -> Fit:
     return Fit(model="linear", device="", slug="", counting="executed", weights=weights, uncertainty=uncertainty)
 
 
-def test_weights_stand_by_devices_with_bars_of_what_the_covariance_says() -> None:
+def test_weights_by_device_have_error_bars_from_the_covariance() -> None:
     (ax,) = plot_weights({"A": fit(adds=5.0, loads=0.5), "B": fit(adds=-2.0)}, ["adds", "loads"]).axes
     points = [
         (line.get_xdata()[0], line.get_fillstyle()) for line in ax.lines if len(line.get_xdata()) == 1
     ]  # fmt: skip
     assert points == [(5.0, "full"), (0.5, "full"), (2.0, "none")]
     bars = [tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2]
-    # 5 ± 0.8·√4, and 0.5 ± 0.8·√1, which may be nothing and so reaches the end of the axis.
+    # 5 ± 0.8·√4, and 0.5 ± 0.8·√1, which includes 0 and therefore reaches the end of the axis.
     assert bars == [pytest.approx((3.4, 6.6)), pytest.approx((ax.get_xlim()[0], 1.3))]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "A",
@@ -85,7 +85,7 @@ def test_weights_stand_by_devices_with_bars_of_what_the_covariance_says() -> Non
     assert (ax.get_xlabel(), ax.get_xscale()) == ("weight (s per unit)", "log")
 
 
-def test_a_weight_of_nothing_is_its_devices_mark_on_the_frame() -> None:
+def test_weight_of_0_is_the_marker_of_its_device_on_the_frame() -> None:
     (ax,) = plot_weights({"A": fit(adds=1.0), "B": fit(adds=0.0)}, ["adds"]).axes
     _, _, nothing, named = ax.lines[:4]
     assert nothing.get_xdata()[0] == ax.get_xlim()[0]
@@ -94,7 +94,7 @@ def test_a_weight_of_nothing_is_its_devices_mark_on_the_frame() -> None:
     assert "on the frame: weight 0" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_weights_that_do_not_compare_are_refused() -> None:
+def test_incomparable_weights_are_refused() -> None:
     pipelines = Fit(model="overlap", basis="pipelines", device="", slug="", counting="executed", weights={"adds": 1.0})
     with pytest.raises(IncompatibleRunsError, match="B: overlap, pipelines, executed"):
         plot_weights({"A": fit(adds=1.0), "B": pipelines}, ["adds"])
@@ -102,7 +102,7 @@ def test_weights_that_do_not_compare_are_refused() -> None:
         plot_weights({"A": fit(adds=1.0)}, ["barriers"])
 
 
-def test_what_compare_occupancies_returns_is_drawn_as_it_is() -> None:
+def test_plot_over_occupancy_takes_an_occupancy_comparison() -> None:
     seconds = {"volkov": np.array([2e-3, 1e-3]), "roofline": np.array([1e-3, 1e-3])}
     compared = OccupancyComparison("k", {"n": 1}, "d", (1, 2), (8, 16), seconds, {})
     (ax,) = plot_over_occupancy(compared, measured={"volkov": [(8, 400.0)]}).axes
@@ -113,7 +113,7 @@ def test_what_compare_occupancies_returns_is_drawn_as_it_is() -> None:
     assert ax.get_ylabel() == "performance (runs/s)"
 
 
-def test_a_legend_stands_above_the_axes_over_no_data() -> None:
+def test_legend_is_above_the_axes() -> None:
     figure = Figure(figsize=(3.4, 3), layout="constrained")
     ax = figure.subplots()
     lines = {f"model number {number}": [(1, 1.0), (2, 2.0)] for number in range(12)}
@@ -125,7 +125,7 @@ def test_a_legend_stands_above_the_axes_over_no_data() -> None:
     assert legend.y1 <= figure.bbox.y1
 
 
-def test_a_legend_of_many_leaves_room_for_the_chart_in_a_narrow_column() -> None:
+def test_long_legend_leaves_room_for_a_narrow_chart() -> None:
     figure = Figure(figsize=(4, 3), layout="constrained")
     ax = figure.subplots()
     lines = {f"stride-{number} filled global access": [(1, 1.0 * number)] for number in range(20)}

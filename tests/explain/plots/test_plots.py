@@ -1,4 +1,4 @@
-"""Pictures: what is on the axes is what was given."""
+"""Tests of charts over the occupancy, of groups and of benefits, and of the axes that all charts accept."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ from loopyperf.pipeline import Execution, GroupTimes, execution_profile, group_t
 POINTS = [(8, 2.0), (4, 1.0), (16, 2.5)]
 
 
-def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -> None:
+def test_lines_are_sorted_by_warps_and_measured_points_share_the_color() -> None:
     figure = plot_over_occupancy(
         {"a": POINTS, "b": [(4, 3.0)]}, measured={"a": [(4, 1.1)]}, bounds={"alu": 4.0}, ylabel="Gflop/s"
     )
@@ -49,14 +49,14 @@ def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -
     assert line.get_color() == points.get_color() != other.get_color()
     assert (points.get_linestyle(), points.get_fillstyle()) == ("None", "none")
     assert list(bound.get_ydata()) == [4.0, 4.0]
-    # Beyond the bound's line, which ends where the scale does, there is room for its name.
+    # The line of the bound ends at the last tick, which leaves room for its label.
     assert list(ax.get_xticks())[-1] <= bound.get_xdata()[1] < ax.get_xlim()[1]
     assert [text.get_text() for text in ax.texts] == ["alu"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "measured"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("resident warps per core", "Gflop/s")
 
 
-def test_measured_points_of_the_same_marker_are_told_apart_without_colours() -> None:
+def test_measured_points_of_one_marker_differ_without_color() -> None:
     lines = {f"line {number}": POINTS for number in range(23)}
     (ax,) = plot_over_occupancy(lines, measured=lines, ylabel="Gflop/s").axes
     measured = [line for line in ax.lines if line.get_fillstyle() == "none" and len(line.get_xdata())]
@@ -65,7 +65,7 @@ def test_measured_points_of_the_same_marker_are_told_apart_without_colours() -> 
     assert [measured[number].get_linestyle() for number in (0, 11, 22)] == ["None", "--", "-."]
 
 
-def test_lines_that_cannot_be_told_apart_are_one_with_all_names() -> None:
+def test_coinciding_lines_are_merged_with_all_names() -> None:
     lines = {"a": POINTS, "b": POINTS[::-1], "c": [(4, 1.0), (8, 2.1), (16, 2.5)], "d": POINTS}
     (ax,) = plot_over_occupancy(lines, ylabel="runs/s").axes
     assert [line.get_label() for line in ax.lines] == ["a, b, d", "c"]
@@ -74,7 +74,7 @@ def test_lines_that_cannot_be_told_apart_are_one_with_all_names() -> None:
     assert [line.get_label() for line in ax.lines if line.get_linestyle() != "None"] == ["a, b", "c", "d"]
 
 
-def test_units_of_ones_own_have_no_prefix_on_the_scale() -> None:
+def test_given_units_have_no_prefix_on_the_axis() -> None:
     thousands = [(warps, 1000 * found) for warps, found in POINTS]
     (ax,) = plot_over_occupancy({"a": thousands}, ylabel="bandwidth (GB/s)").axes
     ax.figure.canvas.draw()
@@ -82,20 +82,20 @@ def test_units_of_ones_own_have_no_prefix_on_the_scale() -> None:
 
 
 @pytest.mark.parametrize("names", [8, 12])
-def test_a_legend_of_many_short_names_is_no_wider_than_the_figure(names: int) -> None:
+def test_legend_of_many_short_names_is_no_wider_than_the_figure(names: int) -> None:
     figure = plot_over_occupancy({f"load b{number}": [(4, number), (8, 2)] for number in range(names)}, ylabel="runs/s")
     figure.draw_without_rendering()
     legend = figure.axes[0].get_legend().get_window_extent()
     assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width
 
 
-def test_what_was_measured_alone_is_drawn_too() -> None:
+def test_measurements_without_predictions_are_drawn() -> None:
     (ax,) = plot_over_occupancy({}, measured={"a": POINTS}, ylabel="runs/s").axes
     assert [list(line.get_xdata()) for line in ax.lines] == [[4, 8, 16]]
 
 
 def bars(figure: Figure) -> list[tuple[float, ...]]:
-    """Return where the bars of *figure* are, and how large."""
+    """Return x, y, width and height of the bars of *figure*."""
     return [each.get_bbox().bounds for each in figure.axes[0].patches]
 
 
@@ -112,7 +112,7 @@ def test_groups_are_bars_from_start_to_finish() -> None:
 
 
 @pytest.mark.parametrize(("number", "height"), [(20, 0.9), (100, 1.0)])
-def test_bars_of_groups_have_gaps_where_these_can_be_drawn(number: int, height: float) -> None:
+def test_bars_of_groups_have_gaps_if_there_is_room(number: int, height: float) -> None:
     figure = plot_groups([GroupTimes(group, Fraction(0), (), Fraction(9)) for group in range(number)])
     assert {round(bounds[3], 9) for bounds in bars(figure)} == {height}
     narrow, *_ = Figure(figsize=(4, 4)).subplots(5, 1)
@@ -120,8 +120,8 @@ def test_bars_of_groups_have_gaps_where_these_can_be_drawn(number: int, height: 
     assert {bar.get_height() for bar in narrow.patches} == {1}
 
 
-def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
-    # Inputs of which memory is hidden: T'mem = 0; at 1 GHz a million cycles are a millisecond.
+def test_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
+    # Memory time is hidden: T'mem = 0. At 1 GHz, a million cycles are a millisecond.
     numbers = {"sync_insts": 0, "sfu_insts": 0, "fp_insts": 50, "total_warps": 14 * 10_000, "active_sms": 14, "n": 48}
     found = analyse(Inputs(insts=100, mem_insts=0, **numbers), Parameters(freq=1e9))
     advice = Advice("k", 1e9, found, ())
@@ -139,7 +139,7 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     assert list(diagonal.get_ydata()) == [0, 1.0]
     assert (solid.get_fillstyle(), hollow.get_fillstyle()) == ("full", "none")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "without overlap", "ideal"]
-    # The words above the diagonal and below it stand where no point is.
+    # The texts above and below the diagonal do not cover points.
     figure = ax.figure
     figure.draw_without_rendering()
     above, below = (text.get_window_extent() for text in ax.texts)
@@ -165,16 +165,16 @@ DRAWN = {
     "plot_sizes": lambda **of: plot_sizes(ONES, "n", **of),
     "plot_weights": lambda **of: plot_weights({"D": FIT}, ["adds"], **of),
 }
-"""all but the residuals' panels, which take as many axes as there are columns, on a figure of their own"""
+"""all plots except the residual panels, which create a figure with an axes for each column"""
 
 
-def test_every_plot_but_the_panels_takes_axes() -> None:
+def test_every_plot_except_the_panels_accepts_axes() -> None:
     taking = {name for name in plots.__all__ if "ax" in signature(getattr(plots, name)).parameters}
     assert taking == set(DRAWN) == set(plots.__all__) - {"plot_residual_panels"}
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_axes_that_are_given_are_drawn_on(name: str) -> None:
+def test_plots_use_the_given_axes(name: str) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
     assert DRAWN[name](ax=right) is figure
@@ -187,13 +187,13 @@ def test_points_without_a_unit_are_refused() -> None:
         plot_over_occupancy({"a": POINTS})
 
 
-def test_figure_of_axes_in_a_subfigure_is_the_whole_one() -> None:
+def test_plot_in_a_subfigure_returns_the_whole_figure() -> None:
     figure = Figure()
     (part,) = figure.subfigures(1, 1, squeeze=False).flat
     assert plot_groups({}, ax=part.subplots()) is figure
 
 
-def test_without_matplotlib_the_extra_is_named() -> None:
+def test_error_without_matplotlib_names_the_extra() -> None:
     lines = "import sys; sys.modules['matplotlib'] = None; import loopyperf.explain.plots"
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
     assert done.returncode == 1

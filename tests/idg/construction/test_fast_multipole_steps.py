@@ -1,6 +1,6 @@
-"""What a warp executes of the fast multipole method's U list: each optimization of Sim's section 6.2.1 takes its share.
+"""Test executed instructions of the fast multipole method's U list, for the optimizations of Sim's section 6.2.1.
 
-A work-item has 27 leaves of 256 sources, P = 6912. Coordinates of targets are 3 loads for each.
+A work-item has 27 leaves of 256 sources, P = 6912. The coordinates of each target take 3 loads.
 """
 
 from collections import Counter
@@ -45,7 +45,8 @@ def accesses(label: str) -> Counter[tuple[str, str, str]]:
 
 
 LOADS = {
-    # Four numbers of each source, or one vector; as many of the leaf that a work-item fetches a source of, or two.
+    # Four numbers of each source, or one vector. With local memory, a work-item fetches one source of each leaf, or
+    # two.
     "baseline": {("load", "global", "b32"): 3 + 4 * PAIRS},
     "vecpack": {("load", "global", "b32"): 3, ("load", "global", "b128"): PAIRS},
     "shmem": {
@@ -65,13 +66,13 @@ LOADS = {
 
 
 @pytest.mark.parametrize("label", LOADS)
-def test_sources_are_loaded_as_the_optimizations_say(label: str) -> None:
+def test_loads_and_stores_of_each_optimization(label: str) -> None:
     targets = 2 if "ujam" in label else 1
     assert accesses(label) == {**LOADS[label], ("store", "global", "b32"): targets}
 
 
 @pytest.mark.parametrize("label", ["baseline", "rsqrt", "ujam", "vecpack, rsqrt, shmem, ujam"])
-def test_a_pair_is_a_root_and_a_division_or_the_reciprocal_of_a_root(label: str) -> None:
+def test_pair_takes_a_root_and_a_division_or_a_reciprocal_root(label: str) -> None:
     pairs = PAIRS * (2 if "ujam" in label else 1)
     mix = Counter(
         {
@@ -84,8 +85,8 @@ def test_a_pair_is_a_root_and_a_division_or_the_reciprocal_of_a_root(label: str)
     assert mix == Counter({"div": 0 if has_rsqrt else pairs, "special": pairs, "barrier": barriers})
 
 
-def test_the_lanes_of_a_warp_load_the_same_source() -> None:
+def test_lanes_of_a_warp_load_the_same_source() -> None:
     (kind,) = source_profile(load_kernel(forms()["vecpack"].build()), {"leaves": 4}, Typical({})).launches[0].classes
     (place,) = (place for place, each in enumerate(kind.graph.instructions) if each.dtype == "b128")
-    # 16 bytes of one sector, whichever source it is.
+    # 16 bytes of one sector, for every source.
     assert {access.sectors for access in kind.access(place).executions} == {1}

@@ -1,4 +1,4 @@
-"""Dependences through one array that are too many to find exactly: bounded work, and none is left out."""
+"""Test arrays with too many dependences to find exactly: the work is bounded, and no dependence is missing."""
 
 import time
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ from tests.idg.replay import Replay
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
 Update = tuple[str, str, str]
-"""condition (empty for none), index that is written, index that is read"""
+"""condition (empty for none), written index, read index"""
 TRIPS = 3
 
 
 def nest(loops: str, updates: Sequence[Update], trips: int = TRIPS) -> lp.TranslationUnit:
-    """Return a kernel of one warp whose private array ``acc`` is updated so in nested loops."""
+    """Return a kernel of one warp that performs *updates* of the private array ``acc`` in nested loops."""
     bounds = " and ".join(f"0<={loop}<{trips}" for loop in loops)
     inames = ":".join(("t", *loops))
     lines: list[str] = []
@@ -54,7 +54,7 @@ def nest(loops: str, updates: Sequence[Update], trips: int = TRIPS) -> lp.Transl
 
 
 def executed(unit: lp.TranslationUnit) -> ExecutedLaunch:
-    """Return what the one warp of *unit* executes."""
+    """Return the executions of the only warp of *unit*."""
     kernel = load_kernel(unit)
     program = LaunchProgram(kernel, kernel.launches[0], Typical({}))
     launch = LaunchExecutions(program.counter, program.launch, {})
@@ -63,14 +63,14 @@ def executed(unit: lp.TranslationUnit) -> ExecutedLaunch:
 
 
 def bounded_graph(warp: ExecutedLaunch) -> Idg:
-    """Return the graph of *warp* where isl is allowed nothing."""
+    """Return the graph of *warp* with isl limited to a single operation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "MOST_OPERATIONS", 1)
         return warp_graph(warp)
 
 
 def seven_loops(kind: str) -> lp.TranslationUnit:
-    """Return seven nested loops with twelve updates under conditions."""
+    """Return seven nested loops with twelve conditional updates."""
     choose, updates = Random(1), list[Update]()
     for place in range(12):
         x, y, z = choose.sample("abcdefg", 3)
@@ -80,7 +80,7 @@ def seven_loops(kind: str) -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("kind", ["of two loops", "of three loops"])
-def test_seven_loops_with_twelve_conditional_updates_are_answered_within_seconds(kind: str) -> None:
+def test_seven_loops_with_conditional_updates_take_seconds(kind: str) -> None:
     start = time.process_time()
     notes = lpp.estimate(seven_loops(kind), device="nvidia-titan-v", model="roofline").notes
     assert any("dependences through acc are too many to find exactly" in note for note in notes)
@@ -88,7 +88,7 @@ def test_seven_loops_with_twelve_conditional_updates_are_answered_within_seconds
     assert time.process_time() - start < 20
 
 
-def test_nothing_is_said_of_dependences_that_are_found_exactly() -> None:
+def test_exact_dependences_give_no_note() -> None:
     (launch,) = source_profile(load_kernel(nest("ab", [("a < b", "(a + b) % 3", "b")])), {}, Typical({})).launches
     assert not launch.assumed
 
@@ -112,7 +112,7 @@ updates_of_some = st.lists(
 
 @settings(max_examples=25, database=None)
 @given(updates_of_all_iterations)
-def test_each_read_waits_no_less_than_for_what_it_reads(updates: list[Update]) -> None:
+def test_each_read_depends_on_its_definition_or_a_later_one(updates: list[Update]) -> None:
     warp = executed(nest("abc", updates))
     replay, flat = Replay(warp.program, warp.warp), bounded_graph(warp).unrolled()
     found = {(edge.source, edge.target) for edge in flat.edges}
@@ -125,7 +125,7 @@ def test_each_read_waits_no_less_than_for_what_it_reads(updates: list[Update]) -
 
 @settings(max_examples=25, database=None)
 @given(updates_of_some)
-def test_no_instruction_that_another_depends_on_is_left_out(updates: list[Update]) -> None:
+def test_bounded_dependences_include_the_exact_ones(updates: list[Update]) -> None:
     warp = executed(nest("abc", updates))
     exact = {(edge.source, edge.target) for edge in warp_graph(warp).edges}
     assert exact <= {(edge.source, edge.target) for edge in bounded_graph(warp).edges}
@@ -133,7 +133,7 @@ def test_no_instruction_that_another_depends_on_is_left_out(updates: list[Update
 
 @settings(max_examples=10, database=None)
 @given(updates_of_some)
-def test_copies_wait_for_nothing_that_comes_later_in_their_iteration(updates: list[Update]) -> None:
+def test_copies_have_no_backward_dependences(updates: list[Update]) -> None:
     graph = warp_graph(executed(nest("abc", updates)))
     inner = {loop.number: TRIPS for loop in loops_in(graph.body) if loop.name != "a"}
     written = copied(graph, inner)

@@ -1,4 +1,4 @@
-"""Kernels that Python code builds hold numbers of NumPy's: graphs have Python's in their place."""
+"""Test that NumPy's numbers in kernels built by Python code give the same graphs as Python's numbers."""
 
 import loopy as lp
 import numpy as np
@@ -12,7 +12,7 @@ from loopyperf.idg import Idg
 
 
 def padded(number: type) -> Idg:
-    """Return what is executed of rows whose ends are padded, as pytato writes them; the last condition never holds."""
+    """Return the machine graph of rows with padded ends, as pytato writes them; the last condition never holds."""
     place, row = prim.Variable("j"), prim.Variable("i")
     value = prim.Variable("a")[row * number(4) + place - number(2)]
     for condition in (
@@ -28,5 +28,5 @@ def padded(number: type) -> Idg:
 
 
 @pytest.mark.parametrize("number", [np.int32, np.int16])
-def test_numbers_of_numpys_are_those_of_pythons(number: type) -> None:
+def test_numpy_numbers_give_the_same_graph_as_python_numbers(number: type) -> None:
     assert padded(number) == padded(int)

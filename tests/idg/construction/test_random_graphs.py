@@ -1,4 +1,4 @@
-"""Graphs of random kernels: against counting, and against a replay of the program."""
+"""Test graphs of random kernels against counting, and against a replay of the program."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -45,11 +45,11 @@ PASSES = (
     with_entry,
 )
 LONG = 3000
-"""executions of a warp: longer ones are not replayed"""
+"""maximum number of executions of a warp for which it is replayed"""
 
 
 @for_random_kernels
-def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: RandomKernel) -> None:
+def test_graphs_match_counts_and_replay(description: RandomKernel) -> None:
     note(repr(description))
     kernel = loaded(description)
     for sizes in description.sizes[3::9][:3]:
@@ -80,15 +80,15 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
 
 
 def _check_accesses(executed_by_warp: ExecutedLaunch, graph: Idg) -> None:
-    """As accesses see them, lane by lane, the warp makes as many passes as all lanes together do."""
+    """Check that the iterations of each access add up to the executions of its instruction."""
     for instruction in graph.instructions:
         if instruction.origin is not None:
-            passes = source_pattern(executed_by_warp, instruction.origin).iterations
-            assert sum(each.iterations.number for each in passes.activities) == instruction.executions
+            warp_iterations = source_pattern(executed_by_warp, instruction.origin).iterations
+            assert sum(each.iterations.number for each in warp_iterations.activities) == instruction.executions
 
 
 def _check_copies(graph: Idg, flat: Idg) -> None:
-    """Loops written out in parts, some in full, are the same flat graph, and as long."""
+    """Check that partially and fully unrolled loops have the same flat graph and number of executions."""
     factors = cycle((2, 3, None, 1))
     in_full = ((loop.number, loop.trips if isinstance(loop.trips, int) else 1) for loop in loops_in(graph.body))
     written = copied(graph, {number: next(factors) or trips for number, trips in in_full})
@@ -99,7 +99,7 @@ def _check_copies(graph: Idg, flat: Idg) -> None:
 
 
 def _check_passes(graph: Idg, flat: Idg) -> None:
-    """Whatever passes leave out, merge or contract: the same is stored, and what is waited for comes before."""
+    """Check that passes keep the stored values, and that no dependence points backward."""
     expected = stored(flat)
     for change in PASSES:
         graph = change(graph)

@@ -1,6 +1,6 @@
-"""The seven reductions of Sim's table 4 as warps execute them: barriers, lanes with work, bank conflicts, instructions.
+"""Test the seven reductions of Sim's table 4: barriers, active lanes, bank conflicts and instructions of their warps.
 
-With groups of 128 work-items in 4 warps, a tree has 7 levels, of s = 1 … 64.
+Groups of 128 work-items have 4 warps; their trees have 7 levels, s = 1 … 64.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ ACTIVE: Mapping[str, Callable[[int, int], bool]] = {
     "K1": lambda lane, level: 2 * 2**level * lane < GROUP,
     "K2": lambda lane, level: lane < 64 >> level,
 }
-"""whether a lane has work at a level"""
+"""whether a lane is active at a level"""
 ADDRESS: Mapping[str, Callable[[int, int], int]] = {
     "K0": lambda lane, level: lane,
     "K1": lambda lane, level: 2 * 2**level * lane,
@@ -48,7 +48,7 @@ def launch(step: str) -> LaunchProfile:
 
 
 def executed(step: str, kind: str, dtype: str) -> Fraction:
-    """Return how many instructions of a kind the warps of all groups execute, for each group."""
+    """Return how many instructions of a kind the warps of a group execute, averaged over all groups."""
     kinds = launch(step).classes
     found = sum(
         each.warps * instruction.executions
@@ -61,31 +61,31 @@ def executed(step: str, kind: str, dtype: str) -> Fraction:
 
 @pytest.mark.parametrize(
     ("step", "barriers"),
-    # One before each level and one after the last. The levels of s <= 32 are behind one, and none is after them.
+    # One before each level and one after the last. From K4 on, the levels of s <= 32 follow one, and none follows them.
     [("K0", 8), ("K1", 8), ("K2", 8), ("K3", 8), ("K4", 2), ("K5", 2), ("K6", 2)],
 )
-def test_all_warps_meet_at_the_barriers_between_levels(step: str, barriers: int) -> None:
+def test_all_warps_execute_the_barriers_between_levels(step: str, barriers: int) -> None:
     for kind in launch(step).classes:
         assert sum(each.executions for each in kind.graph.instructions if each.kind == "barrier") == barriers
 
 
 @pytest.mark.parametrize("step", ACTIVE)
-def test_a_warp_adds_at_the_levels_at_which_one_of_its_lanes_does(step: str) -> None:
+def test_warp_adds_at_levels_with_an_active_lane(step: str) -> None:
     # Brute force: 23 of K0 (4 warps at 5 levels, 2, 1), 8 of K1 and K2 (2 warps at the first level, then 1).
     warps = (range(first, first + WARP) for first in range(0, GROUP, WARP))
     adding = sum(any(ACTIVE[step](lane, level) for lane in warp) for warp in warps for level in range(LEVELS))
     assert executed(step, "add", "f32") == adding == {"K0": 23, "K1": 8, "K2": 8}[step]
 
 
-def test_what_is_added_while_it_is_fetched_is_added_by_all_warps() -> None:
-    # K3 to K5: 4 warps once, and a tree as K2's. K6: 2^16 numbers are 4 passes of 64 groups; in each, two numbers are
-    # added to each other and to the sum.
+def test_all_warps_execute_the_additions_of_the_fetch() -> None:
+    # K3 to K5: 4 warps once, and a tree as in K2. K6: 2^16 numbers are 4 iterations of 64 groups; in each, two numbers
+    # are added to each other and to the sum.
     trees = {step: executed(step, "add", "f32") for step in ("K3", "K4", "K5", "K6")}
     assert trees == {"K3": 4 + 8, "K4": 4 + 8, "K5": 4 + 8, "K6": 4 * 4 * 2 + 8}
 
 
 @pytest.mark.parametrize("step", ACTIVE)
-def test_banks_are_in_conflict_as_often_as_brute_force_finds(step: str) -> None:
+def test_bank_conflicts_match_brute_force(step: str) -> None:
     found = Counter[int]()
     for kind in launch(step).classes:
         in_tree = [
@@ -110,8 +110,8 @@ def test_banks_are_in_conflict_as_often_as_brute_force_finds(step: str) -> None:
     assert max(found) == (4 if step == "K1" else 1)
 
 
-def test_each_step_executes_fewer_instructions_for_each_element() -> None:
-    # As the source has them, s and subscripts computed wherever they stand. Sim et al.: "the number of instructions was
-    # significantly reduced by each optimization".
+def test_each_step_executes_fewer_instructions_per_element() -> None:
+    # The source graph computes s and subscripts at each use. Sim et al.: "the number of instructions was significantly
+    # reduced by each optimization".
     numbers = [sum(each.warps * each.graph.executed for each in launch(f"K{step}").classes) for step in range(7)]
     assert numbers == sorted(set(numbers), reverse=True)

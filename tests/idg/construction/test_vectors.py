@@ -1,4 +1,4 @@
-"""Graphs of vectors: a loop tagged ``vec`` is one instruction where Loopy computes in vectors, and copies elsewhere."""
+"""Test vectors: a loop tagged ``vec`` is one instruction where Loopy computes in vectors, and copies elsewhere."""
 
 from collections import Counter
 
@@ -29,11 +29,11 @@ def mix(code: str, *arguments: object) -> Counter[tuple[str, str]]:
     return found
 
 
-def test_a_vector_is_loaded_and_stored_at_once_and_its_members_are_computed() -> None:
+def test_vector_is_accessed_at_once_and_computed_by_component() -> None:
     assert mix("out[i,v] = 2*a[i,v]", QUADS) == {("load", "b128"): 1, ("mul", "f32"): 4, ("store", "b128"): 1}
 
 
-def test_what_is_no_vector_has_a_copy_for_each_member() -> None:
+def test_array_without_vectors_has_a_copy_for_each_component() -> None:
     found = mix("b[4*i + v] = 2*c[4*i + v]", flat("b"), flat("c"))
     assert found == {("load", "b32"): 4, ("mul", "f32"): 4, ("store", "b32"): 4}
 
@@ -57,7 +57,7 @@ def numbers(graph: Idg, kind: str, array: str) -> float:
 
 
 def chains(graph: Idg) -> Counter[int]:
-    """Return how many multiply-adds there are by how many of them follow each other to there, itself included."""
+    """Return the number of multiply-adds by depth, the length of the longest chain of multiply-adds that ends there."""
     depths: dict[int, int] = {}
     flat_graph = graph.unrolled()
     for place, each in enumerate(flat_graph.instructions):
@@ -68,8 +68,8 @@ def chains(graph: Idg) -> Counter[int]:
 
 
 @pytest.mark.parametrize(("width", "dtype"), WIDTHS)
-def test_a_private_array_of_vectors_is_as_many_chains_as_one_of_their_members(width: int, dtype: type) -> None:
-    """Each member computed for itself, by Loopy's own copies, is the independent road."""
+def test_private_array_of_vectors_has_the_chains_of_its_components(width: int, dtype: type) -> None:
+    """Compare with Loopy's own copies, which compute each component separately."""
     vectors, members = (lowered(sums(width, 4, dtype, in_vectors=way)) for way in (True, False))
     assert chains(vectors) == chains(members) == dict.fromkeys(range(1, 9), 4 * width)
     room = 4 if width == 3 else width  # OpenCL stores three as four
@@ -79,7 +79,7 @@ def test_a_private_array_of_vectors_is_as_many_chains_as_one_of_their_members(wi
     assert live_registers(vectors) >= 4 * width * np.dtype(dtype).itemsize // 4
 
 
-def test_in_memory_a_vector_is_loaded_and_stored_as_one_element() -> None:
+def test_vector_in_stack_memory_is_accessed_as_one_element() -> None:
     graph = sums(4, "r", np.float32)
     (array,) = private_arrays(graph)
     assert (array.home, array.elements, array.nbytes) == ("stack memory", 8, 8 * 16)
@@ -89,7 +89,7 @@ def test_in_memory_a_vector_is_loaded_and_stored_as_one_element() -> None:
     assert accesses == {"load": 4 * (8 + 1), "store": 4 * (1 + 8)}
 
 
-def test_one_member_alone_is_loaded_from_memory_alone() -> None:
+def test_single_component_is_loaded_alone_from_stack_memory() -> None:
     arrays = [lp.GlobalArg("a", np.float32, shape=("n", 32, 4), dim_tags="N1,N0,vec"), flat("out")]
     arrays.append(lp.TemporaryVariable("p", np.float32, shape=(8, 4), dim_tags="N0,vec"))
     domain = "[n] -> {[i,m,o,v]: 0<=i<32 and 0<=m,o<n and m,o<8 and 0<=v<4}"
@@ -99,7 +99,7 @@ def test_one_member_alone_is_loaded_from_memory_alone() -> None:
     assert private == {("store", "b128"), ("load", "b32")}
 
 
-def test_rows_of_vectors_of_three_are_four_numbers_apart_for_each() -> None:
+def test_vectors_of_three_have_a_stride_of_four_numbers() -> None:
     array = lp.GlobalArg("a,out", np.float32, shape=(4, 32, 3), dim_tags="N1,N0,vec")
     tags = {"i": "l.0", "v": "vec", "m": "unr"}
     graph = lowered(source("{[i,m,v]: 0<=i<32 and 0<=m<4 and 0<=v<3}", "out[m,i,v] = 2*a[m,i,v]", array, tags=tags))
@@ -107,7 +107,7 @@ def test_rows_of_vectors_of_three_are_four_numbers_apart_for_each() -> None:
     assert constants == [0, 32, 64, 96]
 
 
-def test_a_copied_or_constant_vector_has_each_member_for_itself() -> None:
+def test_copied_and_constant_vectors_are_split_into_components() -> None:
     temporaries = [lp.TemporaryVariable(name, np.float32, shape=(2, 4), dim_tags="N0,vec") for name in "pq"]
     domain = "{[i,m,n,v,w,x]: 0<=i<32 and 0<=m,n<2 and 0<=v,w,x<4}"
     tags = {"i": "l.0", "m": "unr", "n": "unr", "v": "vec", "w": "vec", "x": "vec"}

@@ -1,4 +1,4 @@
-"""What a processor does with vector instructions: nothing where a loop is left between two barriers."""
+"""Test which code a CPU executes work-item by work-item: regions between barriers that contain a loop."""
 
 import loopy as lp
 import numpy as np
@@ -23,29 +23,29 @@ def kernel(domain: str, text: str, *more: str) -> lp.TranslationUnit:
 
 
 def of_source(graph: Idg) -> dict[str, bool]:
-    """Return kind of access or arithmetic -> whether work-items execute it one by one."""
+    """Return for each kind of instruction of the source whether work-items execute it one by one."""
     alone = executed_one_by_one(graph)
     return {each.kind: place in alone for place, each in enumerate(graph.instructions) if each.source}
 
 
-def test_without_a_loop_work_items_go_together() -> None:
+def test_code_without_loops_is_vectorized_over_work_items() -> None:
     graph = machine(kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i] {id=twice}"), n=128)
     assert executed_one_by_one(graph) == {}
 
 
-def test_around_a_loop_they_go_one_by_one() -> None:
+def test_code_with_a_loop_is_executed_work_item_by_work_item() -> None:
     unit = kernel("{[i, k]: 0 <= i < n and 0 <= k < n}", "out[i] = sum(k, a[k]*a[i]) {id=dot}")
     graph = machine(unit, n=128)
     assert set(executed_one_by_one(graph)) == set(range(len(graph.instructions)))
     assert set(executed_one_by_one(graph).values()) == {1.0}
 
 
-def test_a_loop_that_is_written_out_is_none() -> None:
+def test_unrolled_loop_does_not_prevent_vectorization() -> None:
     unit = kernel("{[i, k]: 0 <= i < n and 0 <= k < 4}", "out[i] = sum(k, a[i + k]) {id=few}")
     assert executed_one_by_one(machine(unit, n=128)) == {}
 
 
-def test_a_loop_with_a_barrier_in_it_stays_outside() -> None:
+def test_loop_with_a_barrier_does_not_prevent_vectorization() -> None:
     unit = kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < n}",
         """
@@ -59,7 +59,7 @@ def test_a_loop_with_a_barrier_in_it_stays_outside() -> None:
     assert executed_one_by_one(machine(unit, n=128)) == {}
 
 
-def test_each_side_of_a_barrier_is_for_itself() -> None:
+def test_regions_between_barriers_are_independent() -> None:
     unit = kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < n}",
         """
@@ -71,10 +71,10 @@ def test_each_side_of_a_barrier_is_for_itself() -> None:
         """,
     )
     found = of_source(machine(unit, n=128))
-    assert found == {"move": True, "load": False, "fma": True, "div": False, "store": False}  # the last load counts
+    assert found == {"move": True, "load": False, "fma": True, "div": False, "store": False}  # "load" is the last load
 
 
-def test_lanes_that_leave_a_loop_early_count_for_less() -> None:
+def test_lanes_that_exit_a_loop_early_count_for_less() -> None:
     unit = lp.make_kernel(
         "{[g, i, k]: 0 <= g < n and 0 <= i < 16 and 0 <= k <= i}",
         "out[g, i] = sum(k, a[g, k]*a[g, k]) {id=dot}",

@@ -1,4 +1,4 @@
-"""The mix of instructions, and the straight lines that they stand in."""
+"""Test the instruction mix and the basic blocks of graphs."""
 
 from pymbolic import parse
 
@@ -8,19 +8,19 @@ from tests.idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
 
 
 def tiled() -> Idg:
-    """Return the shape of a tiled multiplication: 4 tiles of a load, a barrier and 16 passes; then a store."""
+    """Return the structure of a tiled multiplication: 4 tiles of a load, a barrier and 16 iterations; then a store."""
     kinds = [("mul", "alu", 1), ("load", "global", 4), ("store", "local", 4), ("barrier", "barrier", 4)]
     kinds += [("load", "local", 64), ("fma", "alu", 64), ("store", "global", 1)]
     instructions = tuple(Instruction(kind, "", subsystem, executions=number) for kind, subsystem, number in kinds)
     return Idg(instructions, (), (0, Loop("tile", 4, (1, 2, 3, Loop("k", 16, (4, 5)))), 6))
 
 
-def test_example_kernel_has_two_computations_to_a_memory_operation() -> None:
+def test_example_kernel_has_two_computations_per_memory_operation() -> None:
     mix = instruction_mix(LEMEIRE, MEMORY)
     assert (mix, mix.total) == (InstructionMix(4, 2, 0), 6)
 
 
-def test_memory_is_global_memory_unless_said_otherwise() -> None:
+def test_memory_operations_are_those_of_global_memory_by_default() -> None:
     # 1 + 64 computations; 4 stores and 64 loads of local memory; 4 loads and 1 store of global memory; 4 barriers
     assert instruction_mix(tiled()) == InstructionMix(1 + 64 + 4 + 64, 5, 4)
     assert instruction_mix(tiled(), ("global", "local")) == InstructionMix(65, 5 + 68, 4)

@@ -1,4 +1,4 @@
-"""The metrics of graphs of Loopy kernels: rolled against unrolled, and each against what it must add up to."""
+"""Test metrics of kernel graphs: rolled against unrolled graphs, and sums over their instructions."""
 
 from collections import Counter
 from fractions import Fraction
@@ -33,23 +33,23 @@ def graph(request: pytest.FixtureRequest) -> Idg:
     return source_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
 
 
-def test_warp_takes_as_long_rolled_as_unrolled(graph: Idg) -> None:
+def test_warp_latency_matches_the_unrolled_graph(graph: Idg) -> None:
     assert cycles_alone(graph.unrolled(), TURING) == warp_latency(graph, TURING)
 
 
-def test_intervals_are_those_of_the_unrolled_graph(graph: Idg) -> None:
+def test_intervals_match_the_unrolled_graph(graph: Idg) -> None:
     found = intervals(graph, TURING)
     expected = stalls_alone(graph.unrolled(), "global", Fraction(450))
     assert expected == Counter({(each.instructions, each.stall): each.number for each in found})
     assert sum(each.instructions * each.number for each in found) == graph.executed - instruction_mix(graph).memory
 
 
-def test_parallelism_and_work_flow_fit_the_graph(graph: Idg) -> None:
+def test_parallelism_is_at_least_1_and_work_flow_is_complete(graph: Idg) -> None:
     assert min(ilp(graph), mlp(graph)) >= 1
     nodes = work_flow_graph(graph).nodes
     assert [place for node in nodes for place in node.instructions] == list(range(len(graph.instructions)))
 
 
-def test_pictures_have_every_instruction(graph: Idg) -> None:
+def test_listing_and_dot_have_every_instruction(graph: Idg) -> None:
     numbers = [line.split()[0] for line in listing(graph).splitlines() if not line.rstrip().endswith(":")]
     assert numbers == list(Reading(dot(graph)).boxes) == [str(place) for place in range(len(graph.instructions))]

@@ -1,4 +1,4 @@
-"""Instruction-level and memory-level parallelism by hand, as Sim (section 5.3) defines them."""
+"""Test instruction-level and memory-level parallelism, as Sim (section 5.3) defines them, against hand calculations."""
 
 from fractions import Fraction
 
@@ -22,17 +22,17 @@ def test_saxpy_loads_both_operands_together() -> None:
     assert mlp(CORNELIS) == Fraction(3, 2)
 
 
-def test_chain_has_ilp_1_and_independent_instructions_their_number() -> None:
+def test_ilp_of_a_chain_and_of_independent_instructions() -> None:
     assert ilp(Idg.from_edges(["alu"] * 4, [(0, 1), (1, 2), (2, 3)])) == 1
     assert ilp(Idg.from_edges(["alu"] * 4, [])) == 4
 
 
-def test_dependence_on_an_earlier_pass_orders_nothing_within_one() -> None:
+def test_loop_carried_dependence_does_not_reduce_ilp() -> None:
     assert ilp(Idg.from_edges(["alu", "alu"], [(0, 1, 1), (1, 0, 1)], trips=9)) == 2
 
 
-def test_blocks_weigh_as_often_as_they_are_executed() -> None:
-    # A chain of two once, ILP 1; ten passes of two independent instructions, ILP 2: (1·1 + 10·2)/11
+def test_ilp_weights_blocks_by_their_executions() -> None:
+    # A chain of two once, ILP 1; ten iterations of two independent instructions, ILP 2: (1·1 + 10·2)/11
     instructions = (
         *[Instruction("add", subsystem="alu")] * 2,
         *[Instruction("add", subsystem="alu", executions=10)] * 2,
@@ -41,25 +41,25 @@ def test_blocks_weigh_as_often_as_they_are_executed() -> None:
     assert ilp(graph) == Fraction(21, 11)
 
 
-def test_barriers_are_left_out() -> None:
+def test_ilp_excludes_barriers() -> None:
     assert ilp(Idg.from_edges(["alu", "alu", "barrier"], [])) == 2
 
 
-def test_load_that_is_used_at_once_is_alone() -> None:
+def test_mlp_of_a_load_that_is_used_immediately_is_1() -> None:
     assert mlp(LOADED, MEMORY) == 1
 
 
-def test_value_loaded_one_pass_ahead_has_the_next_request_beside_it() -> None:
-    # load; use of the load one pass before: between them are the load itself and that of the pass of the use
+def test_load_one_iteration_ahead_overlaps_with_the_next_request() -> None:
+    # load; use of the previous iteration's load: between them are the load itself and that of the use's iteration
     assert mlp(Idg.from_edges(["mem", "comp"], [(0, 1, 1)], trips=100), MEMORY) == 2
-    # the use stands before the load: only the load itself
+    # the use precedes the load: only the load itself
     assert mlp(Idg.from_edges(["comp", "mem"], [(1, 0, 1)], trips=100), MEMORY) == 1
-    # three passes ahead: two more passes with a request each
+    # three iterations ahead: two more iterations with a request each
     assert mlp(Idg.from_edges(["mem", "comp"], [(0, 1, 3)], trips=100), MEMORY) == 4
 
 
-def test_stores_are_requests_but_not_loads() -> None:
-    # load, store of something else, use: two requests from the load on; the store has no MLP of its own
+def test_mlp_counts_stores_as_requests_but_not_as_loads() -> None:
+    # load, store of another value, use: two requests from the load on; the store has no MLP of its own
     instructions = (
         Instruction("load", subsystem="global"),
         Instruction("store", subsystem="global"),
@@ -68,11 +68,11 @@ def test_stores_are_requests_but_not_loads() -> None:
     assert mlp(Idg(instructions, (Edge(0, 2),), (0, 1, 2))) == 2
 
 
-def test_value_that_is_not_used_waits_for_the_end() -> None:
+def test_unused_load_is_in_flight_until_the_end() -> None:
     assert mlp(Idg.from_edges(["mem", "comp", "mem"], []), MEMORY) == Fraction(2 + 1, 2)
 
 
-def test_first_use_counts_and_not_the_last_one() -> None:
+def test_mlp_counts_requests_until_the_first_use() -> None:
     assert mlp(Idg.from_edges(["mem", "comp", "mem", "mem", "comp"], [(0, 4), (0, 1), (2, 4), (3, 4)]), MEMORY) == (
         Fraction(1 + 2 + 1, 3)
     )
@@ -84,6 +84,6 @@ def test_without_loads_mlp_is_1() -> None:
 
 @settings(max_examples=100)
 @given(rolled_graphs())
-def test_parallelism_is_at_least_1_and_at_most_all(graph: Idg) -> None:
+def test_parallelism_is_within_its_bounds(graph: Idg) -> None:
     assert 1 <= ilp(graph) <= len(graph.instructions)
     assert mlp(graph, MEMORY) >= 1

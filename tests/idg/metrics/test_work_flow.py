@@ -1,4 +1,4 @@
-"""The work flow graph of Baghsorkhi: nodes, transitions and dependences by hand."""
+"""Test the work flow graph of Baghsorkhi: nodes, transitions and dependences derived by hand."""
 
 from fractions import Fraction
 
@@ -24,7 +24,7 @@ def test_example_kernel_has_a_block_of_two_before_each_memory_operation() -> Non
     assert [node.ilp for node in work_flow_graph(LEMEIRE_LAST_TWO, MEMORY).nodes] == [1, 1, 2, 1]
 
 
-def test_loop_leads_back_to_its_first_node() -> None:
+def test_loop_has_a_transition_back_to_its_first_node() -> None:
     # mul | load | store to local memory | barrier | load from local memory, fma | store to global memory
     found = work_flow_graph(tiled())
     assert [node.sort for node in found.nodes] == [
@@ -40,7 +40,7 @@ def test_loop_leads_back_to_its_first_node() -> None:
     assert found.transitions == (Arc(0, 1), Arc(1, 2), Arc(2, 3), Arc(3, 4), *back, Arc(4, 5))
 
 
-def test_value_loaded_one_pass_ahead_is_used_in_the_next_pass() -> None:
+def test_load_one_iteration_ahead_is_a_carried_dependence() -> None:
     ahead = Idg.from_edges(["mem", "comp"], [(0, 1, 1)], trips=100)
     assert work_flow_graph(ahead, MEMORY).dependences == (Arc(0, 1, is_carried=True),)
     assert work_flow_graph(LOADED, MEMORY).dependences == (Arc(0, 1),)
@@ -48,7 +48,7 @@ def test_value_loaded_one_pass_ahead_is_used_in_the_next_pass() -> None:
 
 @settings(max_examples=100)
 @given(rolled_graphs())
-def test_nodes_execute_what_the_graph_does(graph: Idg) -> None:
+def test_executions_of_nodes_match_the_instruction_mix(graph: Idg) -> None:
     nodes, mix = work_flow_graph(graph, MEMORY).nodes, instruction_mix(graph, MEMORY)
     found = {
         sort: sum(len(node.instructions) * node.executions for node in nodes if node.sort == sort)

@@ -1,4 +1,4 @@
-"""Graphs in the DOT language: letter by letter, and read back by its grammar."""
+"""Test graphs in the DOT language against the expected output, and by parsing them."""
 
 import shutil
 import subprocess
@@ -64,7 +64,7 @@ def test_dot_of_the_example_kernel_has_its_edges() -> None:
 
 
 @given(st.text(max_size=40))
-def test_any_source_line_is_a_label(text: str) -> None:
+def test_any_source_line_is_a_valid_label(text: str) -> None:
     graph = Idg((Instruction("add", text=text),), (), (0,))
     line = " ".join(text.split())
     assert Reading(dot(graph)).boxes == {"0": "0: add ×1" + (f"\n{line}" if line else "")}
@@ -81,7 +81,7 @@ def test_dot_has_every_instruction_and_every_edge(graph: Idg) -> None:
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-def test_graphviz_draws_it() -> None:
+def test_graphviz_accepts_the_output() -> None:
     quoted = replace(row_sums().instructions[0], text='say "\\"')
     graph = replace(row_sums(), instructions=(quoted, *row_sums().instructions[1:]))
     subprocess.run(["dot", "-Tsvg"], input=dot(graph), text=True, check=True, capture_output=True)

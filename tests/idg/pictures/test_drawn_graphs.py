@@ -1,4 +1,4 @@
-"""The papers' example kernels, written in Loopy, give the graphs that the papers draw."""
+"""Test that the papers' example kernels, written in Loopy, have the graphs of the papers' figures."""
 
 import loopy as lp
 import numpy as np
@@ -13,8 +13,9 @@ def pairs(graph: Idg) -> set[tuple[int, int]]:
     return {(edge.source, edge.target) for edge in graph.edges}
 
 
-def test_four_computations_and_two_memory_instructions() -> None:
-    # Two indices are computed, x is loaded with them, scaled, moved, and stored where no index is to be computed.
+def test_example_kernel_has_the_graph_of_lemeire() -> None:
+    # Compute two indices, load x with them, scale it, add a constant, and store it at an index that needs no
+    # arithmetic.
     unit = lp.make_kernel(
         "{[i,j]: 0<=i,j<n}",
         "y[i,j] = 0.5*x[2*i,3*j] + 1",
@@ -27,7 +28,7 @@ def test_four_computations_and_two_memory_instructions() -> None:
     assert pairs(graph) == pairs(LEMEIRE)
 
 
-def test_a_line_through_two_arrays() -> None:
+def test_saxpy_has_the_graph_of_cornelis() -> None:
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "<> x = X[i]\n<> y = Y[i]\n<> z = a*x + y\nY[i] = z",
@@ -36,7 +37,7 @@ def test_a_line_through_two_arrays() -> None:
         lang_version=(2018, 2),
     )
     unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
-    # The paper keeps the instruction that computes the index, and has no control.
+    # The paper keeps the instruction that computes the index, and has no control instructions.
     kept = ("copy propagation", "common subexpressions", "fused multiply-adds")
     graph = lowered(lpp.instruction_graph(unit, n=1024), leave_out=PASSES.keys() - set(kept))
     index = [place for place, each in enumerate(graph.instructions) if each.is_index]
@@ -44,5 +45,5 @@ def test_a_line_through_two_arrays() -> None:
     names = {**dict.fromkeys(index, 0), **{place: number for number, place in enumerate(others, 1)}}
     drawn = {(names[source], names[target]) for source, target in pairs(graph) if names[source] != names[target]}
     assert [graph.instructions[place].kind for place in others] == ["load", "load", "fma", "store"]
-    # That y is read before it is stored is no dependence; the paper does not draw it either.
+    # The load of y before its store is no dependence; the paper does not draw it either.
     assert drawn == pairs(CORNELIS)

@@ -1,4 +1,4 @@
-"""Graphs as text, letter by letter."""
+"""Test graphs as text against the expected output."""
 
 from pymbolic import parse
 
@@ -9,7 +9,7 @@ from tests.idg.paper_graphs import CORNELIS, LEMEIRE
 
 
 def row_sums() -> Idg:
-    """Return a store of the sum of a row, in which every other element is loaded one pass ahead."""
+    """Return the graph of a row sum that loads every other element one iteration ahead, and stores the sum."""
     kinds = [("move", "", "alu", "acc", 1), ("load", "b32", "global", "a[i, k + 1]", 32)]
     kinds += [("barrier", "", "barrier", "barrier", 64), ("add", "f32", "alu", "acc + a[i, k]", 64)]
     kinds += [("store", "b32", "global", "out[i]", 1)]
@@ -61,14 +61,14 @@ def test_listing_of_saxpy() -> None:
     )
 
 
-def test_long_lines_are_shortened_and_line_breaks_undone() -> None:
+def test_long_lines_are_shortened_and_line_breaks_removed() -> None:
     long, broken = Instruction("add", text="x + " * 40), Instruction("add", text="a\n  + b")
     first, second = listing(Idg((long, broken), (), (0, 1))).splitlines()
     assert first == f"0  {('x + ' * 40)[:59]}…  add    ×1"
     assert second.startswith("1  a + b  ")
 
 
-def test_unrolled_loops_and_pass_counts_of_other_loops_are_told() -> None:
+def test_listing_shows_unrolled_loops_and_symbolic_trip_counts() -> None:
     inner = Loop("j", parse("i + 1"), (0,), is_unrolled=True)
     text = listing(Idg((Instruction("add", "f64", "fp64", "sum", executions=6),), (), (Loop("i", 3, (inner,)),)))
     assert text == (
@@ -78,5 +78,5 @@ def test_unrolled_loops_and_pass_counts_of_other_loops_are_told() -> None:
     )
 
 
-def test_graph_without_instructions_is_an_empty_text() -> None:
+def test_listing_of_a_graph_without_instructions_is_empty() -> None:
     assert listing(Idg((), (), ())) == ""

@@ -1,4 +1,4 @@
-"""What the groups of a launch are made of, in the order of dispatch: as found group by group."""
+"""Test the warp classes of groups in dispatch order against enumeration of all groups."""
 
 from collections import Counter
 from typing import Any
@@ -17,7 +17,7 @@ ROWS, COLUMNS = 2, 4
 
 
 def guarded(condition: str) -> LaunchProfile:
-    """Return the launch of a kernel on 30 × 30 points, of which those execute something where *condition* holds."""
+    """Return the launch of a kernel on 30 × 30 points that executes a statement where *condition* holds."""
     kernel = lp.make_kernel("{[i,j]: 0<=i,j<30}", f"b[i,j] = 2*a[i,j] {{if={condition}}}", lang_version=(2018, 2))
     kernel = lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", ROWS, outer_tag="g.1", inner_tag="l.1")
     kernel = lp.split_iname(kernel, "j", COLUMNS, outer_tag="g.0", inner_tag="l.0")
@@ -38,7 +38,7 @@ def guarded(condition: str) -> LaunchProfile:
         "i / 3 < j / 2",
     ],
 )
-def test_groups_that_execute_something_are_where_the_condition_holds(condition: str) -> None:
+def test_groups_with_stores_are_those_where_the_condition_holds(condition: str) -> None:
     launch = guarded(condition)
     active = {
         kind for kind, each in enumerate(launch.classes) if any(e.kind == "store" for e in each.graph.instructions)
@@ -59,7 +59,7 @@ def test_groups_that_execute_something_are_where_the_condition_holds(condition: 
     assert found == expected
 
 
-def test_warps_of_all_groups_are_those_of_their_kinds() -> None:
+def test_warps_of_all_groups_add_up_to_those_of_each_class() -> None:
     launch = guarded("i + 2*j < 40 and j % 3 < 2")
     ((_, order),) = launch.dispatch.executions
     found = Counter[int]()
@@ -68,7 +68,7 @@ def test_warps_of_all_groups_are_those_of_their_kinds() -> None:
     assert found == {number: kind.warps for number, kind in enumerate(launch.classes)}
 
 
-def test_a_triangle_says_what_each_group_does_of_the_mean_work() -> None:
+def test_work_of_groups_of_a_triangle_is_relative_to_the_mean() -> None:
     kernel = lp.make_kernel("{[i,j]: 0<=i<1280 and 0<=j<=i}", "b[i] = sum(j, a[j])", lang_version=(2018, 2))
     kernel = lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", 32, outer_tag="g.0", inner_tag="l.0")
     (launch,) = lpp.instruction_graph(kernel).launches
@@ -96,7 +96,7 @@ def test_millions_of_groups_with_a_boundary_are_few_runs() -> None:
         "{ [x, y] : 0 <= x < 9 and 0 <= y < 9 and exists (a : x = 2*a + y) }",
     ],
 )
-def test_points_are_contained_that_are_listed(points: str) -> None:
+def test_contained_points_are_those_listed(points: str) -> None:
     rows = np.array([(x, y) for x in range(-1, 10) for y in range(-1, 10)], dtype=np.int64)
     listed = {tuple(row) for row in points_listed(isl.Set(points)).tolist()}
     assert [tuple(row) in listed for row in rows.tolist()] == contained(isl.Set(points), [*rows.T]).tolist()

@@ -1,4 +1,4 @@
-"""A warp's lanes are the work-items that the hardware groups, and their inames what Loopy's code computes."""
+"""Test the work-items of a warp's lanes, and the values of their inames in Loopy's code."""
 
 from math import prod
 
@@ -45,13 +45,13 @@ def test_warps_of_a_group_have_all_its_work_items(shape: tuple[int, ...], size: 
     assert sum(Warp(shape=axes, number=number, size=size).lanes for number in numbers) == prod(shape)
 
 
-def test_the_last_warp_of_a_group_may_have_fewer_lanes() -> None:
+def test_last_warp_of_a_group_may_have_fewer_lanes() -> None:
     # 40 work-items: 32 and 8
     assert [Warp(shape={0: 40}, number=number).lanes for number in (0, 1)] == [32, 8]
 
 
-def test_an_axis_without_work_items_is_passed_over() -> None:
-    # l.0 and l.2 alone: lane 16 is the first work-item of the second layer
+def test_axis_without_work_items_is_skipped() -> None:
+    # only l.0 and l.2: lane 16 is the first work-item of the second layer
     ids = Warp(shape={0: 16, 2: 16}).local_ids
     assert (ids[0][16], ids[2][16]) == (0, 1)
 
@@ -62,14 +62,14 @@ def test_inames_of_groups_and_lanes() -> None:
     assert {name: each.tolist() for name, each in values.items()} == {"g": [5] * 8, "i": list(range(32, 40))}
 
 
-def test_work_items_are_numbered_from_the_first_point_of_the_loop() -> None:
+def test_inames_start_at_the_lower_bound_of_the_loop() -> None:
     kernel = mapped("{[g,i]: 2<=g<8 and 3<=i<19}", {"g": "g.0", "i": "l.0"})
     values = iname_values(kernel, Warp({0: 1}, {0: 16}), ["g", "i"])
     assert (values["g"].tolist(), values["i"].tolist()) == ([3] * 16, list(range(3, 19)))
 
 
-def test_the_first_point_may_depend_on_a_size() -> None:
-    # what Loopy writes: out[m + gid(0)*4096 ...]
+def test_lower_bound_may_depend_on_a_size() -> None:
+    # Loopy's code: out[m + gid(0)*4096 ...]
     kernel = mapped("[m] -> {[g,i]: m<=g<m+8 and 0<=i<16}", {"g": "g.0", "i": "l.0"})
     warp = Warp({0: 2}, {0: 16})
     assert iname_values(kernel, warp, ["g"], {"m": 100})["g"].tolist() == [102] * 16
@@ -82,7 +82,7 @@ def test_sequential_inames_have_no_lanes() -> None:
     assert list(iname_values(kernel, Warp(shape={0: 16}), ["g", "i"])) == ["i"]
 
 
-def test_the_shape_of_a_group_is_that_of_the_launch() -> None:
+def test_group_shape_is_that_of_the_launch() -> None:
     kernel = mapped("{[i,j]: 0<=i<16 and 0<=j<4}", {"i": "l.0", "j": "l.1"})
     assert group_shape(kernel.launches[0], {}) == {0: 16, 1: 4}
 
@@ -91,12 +91,12 @@ def test_the_shape_of_a_group_is_that_of_the_launch() -> None:
     ("wrong", "message"),
     [({"number": 2}, "warps 0 to 1, got 2"), ({"number": -1}, "got -1"), ({"size": 0}, "at least one lane")],
 )
-def test_a_warp_that_the_group_does_not_have_is_refused(wrong: dict[str, int], message: str) -> None:
+def test_warp_outside_of_the_group_raises(wrong: dict[str, int], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Warp(shape={0: 64}, **wrong)
 
 
-def test_a_warp_without_an_index_of_its_group_is_refused() -> None:
+def test_missing_group_index_raises() -> None:
     kernel = mapped("{[g,i]: 0<=g<8 and 0<=i<16}", {"g": "g.0", "i": "l.0"})
     with pytest.raises(ParameterError, match=r"iname .g. needs the group index along g\.0"):
         iname_values(kernel, Warp(shape={0: 16}), ["g"])

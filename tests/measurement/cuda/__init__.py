@@ -1,1 +1,1 @@
-"""The CUDA backend, as far as it goes without a GPU, and beyond where there is one."""
+"""Tests of the CUDA backend, with a fake CuPy and on a GPU if there is one."""

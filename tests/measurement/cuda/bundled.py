@@ -1,4 +1,4 @@
-"""All configurations of the bundled kernels, and of the sets that are ranked, as a large GPU has them."""
+"""All configurations of the bundled kernels and of the ranking sets, for the limits of a large GPU."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ PLANNED = {
 
 
 def one_of_each_kind() -> list[str]:
-    """Return the label of the first configuration of each kernel class, of those that differ in numbers only."""
+    """Return one label for each set of labels that differ only in numbers."""
     kinds: dict[str, str] = {}
     for label in sorted(PLANNED):
         kinds.setdefault(re.sub(r"\d+", "", label), label)

@@ -1,4 +1,4 @@
-"""A machine with a GPU that is none."""
+"""Fixture that emulates a machine with GPUs."""
 
 import sys
 
@@ -11,7 +11,7 @@ from .fake_cupy import FakeCuPy
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> FakeCuPy:
-    """Return what stands in for CuPy from now on, with two GPUs."""
+    """Replace CuPy by a fake with two GPUs, and return the fake."""
     fake = FakeCuPy("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3")
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(cuda_program, "perf_counter", fake.host_clock)

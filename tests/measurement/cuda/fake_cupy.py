@@ -1,6 +1,6 @@
-"""A stand-in for CuPy: memory is the host's, launches are written down, and a clock moves by what a test says.
+"""A fake CuPy with memory on the host, a record of launches, and a clock that a test controls.
 
-It launches nothing: what a device function does to memory is what a test states for its name.
+It executes no kernels. A test can set the effect of a device function on memory, by the function's name.
 """
 
 from collections.abc import Callable
@@ -19,32 +19,32 @@ ATTRIBUTES = {
     "ClockRate": 1_980_000,
     "L2CacheSize": 50 * 2**20,
 }
-"""of an H100, as CUDA's runtime tells them"""
+"""of an H100, as the CUDA runtime reports them"""
 MEMORY = 80 * 2**30
 
 
 class CUDARuntimeError(RuntimeError):
-    """What the runtime says."""
+    """An error of the CUDA runtime."""
 
 
 class CUDADriverError(RuntimeError):
-    """What the driver says."""
+    """An error of the CUDA driver."""
 
 
 class NVRTCError(RuntimeError):
-    """What the compiler's library says."""
+    """An error of NVRTC."""
 
 
 class CompileError(Exception):
-    """What the compiler says."""
+    """A compile error."""
 
 
 class OutOfMemoryError(MemoryError):
-    """What the allocator says."""
+    """An allocation error."""
 
 
 class Memory:
-    """Device memory in the host's; it holds what nobody would expect until something is written."""
+    """Device memory, stored on the host and filled with 0xA5 until it is written."""
 
     def __init__(self, machine: "FakeCuPy", nbytes: int) -> None:
         self._machine = machine
@@ -63,7 +63,7 @@ class Memory:
         self._machine.filled.append(len(self.contents))
 
     def viewed(self, dtype: type[np.generic]) -> np.ndarray:
-        """Return the memory itself as numbers."""
+        """Return a view of the memory as numbers of the given type."""
         return self.contents.view(dtype)
 
 
@@ -134,7 +134,7 @@ class Stream:
 
 
 class FakeCuPy:
-    """The module ``cupy`` of a machine with GPUs of these *names*."""
+    """The module ``cupy`` on a machine with GPUs of the given *names*."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -142,21 +142,21 @@ class FakeCuPy:
         """launches and events in order: a function's name, grid, group, arguments, dynamic local memory"""
         self.functions: dict[str, Function] = {}
         self.effects: dict[str, Callable[..., object]] = {}
-        """what a launch of a function does with its arguments"""
+        """by function, the effect of a launch on its arguments"""
         self.duration = 2e-6
         """seconds of each launch"""
         self.seconds_of_group = 0.0
-        """seconds that each group of a launch takes beside that"""
+        """additional seconds for each group of a launch"""
         self.seconds = 0.0
         self.host_seconds = 0.0
         self.refusal: str | None = None
-        """what the compiler says"""
+        """the compile error, if there is one"""
         self.is_lost = False
         """whether a kernel has left the device unusable"""
         self.modules: list[Module] = []
         self.allocated: list[Memory] = []
         self.filled: list[int] = []
-        """bytes of what was written all over"""
+        """sizes in bytes of the fills"""
         runtime = SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError,
             getDeviceCount=lambda: len(self.names),
@@ -195,19 +195,19 @@ class FakeCuPy:
         return self.empty(nbytes, np.uint8)
 
     def resident(self, work_items: int, local_memory: int) -> int:
-        """Return how many groups reside on a core, by its work-items and its local memory alone."""
+        """Return the number of groups resident on a core, limited only by work-items and local memory."""
         return min(2048 // work_items, 32, 228 * 1024 // (1024 + local_memory))
 
     def check(self) -> None:
-        """Raise what CUDA raises from then on where a kernel has left the device unusable."""
+        """Raise CUDA's error if a kernel has left the device unusable."""
         if self.is_lost:
             raise CUDADriverError("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered")
 
     def host_clock(self) -> float:
-        """Return the host's seconds: it takes one microsecond for whatever it does."""
+        """Return the host's time in seconds; each call advances it by one microsecond."""
         self.host_seconds += 1e-6
         return self.host_seconds
 
     def kernels(self) -> list[str]:
-        """Return the names of what was launched, without what holds the device up."""
+        """Return the names of the launched functions, except the hold kernel."""
         return [launch[0] for launch in self.launched if launch != "event" and launch[0] != "hold"]

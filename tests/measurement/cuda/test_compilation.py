@@ -1,4 +1,4 @@
-"""NVIDIA's compiler takes every bundled kernel, for Ampere and Hopper."""
+"""Tests that NVRTC compiles all bundled kernels for Ampere and Hopper."""
 
 from functools import cache
 
@@ -12,12 +12,12 @@ from loopyperf.measurement.backends.cuda_program import CudaProgram
 from .bundled import PLANNED, one_of_each_kind
 
 REGISTERS = 65536
-"""of a core, on both"""
+"""of a core, on both architectures"""
 
 
 @cache
 def compiled(source: str, architecture: str) -> tuple[Resources, ...]:
-    """Return what NVRTC makes of *source*, as CuPy calls it: without headers, where nvcc would have some."""
+    """Return the resources of *source*, compiled by NVRTC as CuPy does: without the headers that nvcc includes."""
     return read_report(compilation_log(source, [f"-arch={architecture}", "-std=c++17", VERBOSE]))
 
 
@@ -27,7 +27,7 @@ def compiled(source: str, architecture: str) -> tuple[Resources, ...]:
     [(one_of_each_kind(), ("sm_90",)), pytest.param(list(PLANNED), ("sm_80", "sm_90"), marks=pytest.mark.slow)],
     ids=["one of each kind", "all"],
 )
-def test_the_compiler_takes_the_kernel_and_its_group_fits_a_core(
+def test_kernels_compile_and_their_groups_fit_on_a_core(
     subtests: pytest.Subtests, labels: list[str], architectures: tuple[str, ...]
 ) -> None:
     for label in labels:

@@ -1,4 +1,4 @@
-"""The CUDA backend on a stand-in for CuPy: what is launched, with what, in which order, and what is refused."""
+"""Tests of the CUDA backend with a fake CuPy: launches with their arguments and order, and errors."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ from .fake_cupy import CUDADriverError, FakeCuPy
 
 
 def scale(a: Any, b: Any, n: Any) -> None:
-    """Do what the device function of the synthetic configuration does."""
+    """Compute the result of the synthetic configuration's device function."""
     b.viewed(np.float32)[:n] = 2 * a.viewed(np.float32)[:n]
 
 
@@ -35,19 +35,19 @@ def backend(machine: FakeCuPy) -> CudaBackend:
     return CudaBackend()
 
 
-# {{{ what is launched
+# {{{ launches
 
 
-def test_a_right_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_correct_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: FakeCuPy) -> None:
     samples = backend.time(BenchmarkCase("test", configuration(), {"n": 1000}), 7)
     assert (len(samples.wall), len(samples.device)) == (7, 7)
     assert samples.wall == pytest.approx([1e-6] * 7)
     assert samples.device == pytest.approx([machine.duration] * 7)
-    # once to look at the results, seven times for each clock
+    # once to check the results, and seven times for each clock
     assert machine.kernels() == 15 * ["scale"]
 
 
-def test_groups_may_take_local_memory_that_nobody_uses(machine: FakeCuPy) -> None:
+def test_groups_can_have_unused_dynamic_local_memory(machine: FakeCuPy) -> None:
     machine.effects["scale"] = scale
     CudaBackend(dynamic_local_memory=4096).time(BenchmarkCase("test", configuration(), {"n": 40}), 1)
     assert {launch[4] for launch in machine.launched if launch[0] == "scale"} == {4096}
@@ -59,10 +59,10 @@ def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend,
     assert written >= max(2**26, 2 * (backend.limits.cache or 0))
 
 
-def test_runs_for_either_clock_find_emptied_caches(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_caches_are_emptied_before_the_runs_of_each_clock(backend: CudaBackend, machine: FakeCuPy) -> None:
     backend.empty_caches()
     backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
-    # once as it was asked for, and before the one run by each clock
+    # once by the call above, and once before the run for each clock
     assert len(machine.filled) == 3
     backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
     assert len(machine.filled) == 3
@@ -72,23 +72,21 @@ def test_two_configurations_stay_compiled(backend: CudaBackend, machine: FakeCuP
     one, other = configuration(), configuration(label="another")
     for each in (one, other, one, other):
         backend.time(BenchmarkCase("test", each, {"n": 16}), 1)
-    # each was looked at once, and timed twice by both clocks
+    # each is checked once, and timed twice by both clocks
     assert machine.kernels() == 10 * ["scale"]
 
 
-def test_each_run_on_the_devices_clock_is_queued_behind_what_holds_it_up(
-    backend: CudaBackend, machine: FakeCuPy
-) -> None:
+def test_each_run_on_the_device_clock_is_queued_after_a_hold_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
     backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 2)
     kinds = [launch if launch == "event" else launch[0] for launch in machine.launched]
-    loading, checked, by_the_wall = ["hold"], ["scale"], 2 * ["scale"]
-    assert kinds == [*loading, *checked, *by_the_wall, *2 * ["hold", "event", "scale", "event"]]
+    loading, checked, timed_on_the_host = ["hold"], ["scale"], 2 * ["scale"]
+    assert kinds == [*loading, *checked, *timed_on_the_host, *2 * ["hold", "event", "scale", "event"]]
     held = [launch[3][0] for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, *2 * [int(SHORTEST_HOLD * 1e9)]]
     assert all(isinstance(nanoseconds, np.uint64) for nanoseconds in held)
 
 
-def test_arrays_and_scalars_arrive_as_the_kernel_takes_them(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_arrays_and_scalars_match_the_kernels_parameters(backend: CudaBackend, machine: FakeCuPy) -> None:
     backend.time(BenchmarkCase("test", configuration(), {"n": 40}), 1)
     name, grid, group, (a, b, n), dynamic_local_memory = machine.launched[-2]
     assert (name, grid, group, dynamic_local_memory) == ("scale", (3, 1, 1), (16, 1, 1), 0)
@@ -97,7 +95,7 @@ def test_arrays_and_scalars_arrive_as_the_kernel_takes_them(backend: CudaBackend
     assert a.viewed(np.float32).shape == (40,)
 
 
-def test_a_run_is_all_launches_and_a_temporary_is_memory_of_their_own(machine: FakeCuPy) -> None:
+def test_run_has_all_launches_and_memory_for_temporaries(machine: FakeCuPy) -> None:
     def double(a: Any, n: Any, t: Any) -> None:
         t.viewed(np.float32)[:n] = 2 * a.viewed(np.float32)[:n]
 
@@ -110,7 +108,7 @@ def test_a_run_is_all_launches_and_a_temporary_is_memory_of_their_own(machine: F
     assert sorted(memory.contents.size for memory in machine.allocated) == [4000, 4000, 4000]
 
 
-def test_loops_on_the_host_are_repeated_in_each_run(machine: FakeCuPy) -> None:
+def test_host_loops_are_repeated_in_each_run(machine: FakeCuPy) -> None:
     def shift(a: Any, t: Any, k: Any, **_: Any) -> None:
         t.viewed(np.float32)[:] = np.roll(a.viewed(np.float32), -1) + k
 
@@ -123,13 +121,13 @@ def test_loops_on_the_host_are_repeated_in_each_run(machine: FakeCuPy) -> None:
 
 
 def by_name(effect: Callable[..., None], function: str) -> Callable[..., None]:
-    """Return *effect*, called with the arguments of *function* in the order of the source."""
+    """Return *effect* as a function of positional arguments, in the order of *function*'s parameters in the source."""
     signature = CudaProgram(RELAXATION.build()).source.partition(f" {function}(")[2].partition(")")[0]
     names = [parameter.split()[-1].lstrip("*") for parameter in signature.split(",")]
     return lambda *arguments: effect(**dict(zip(names, arguments, strict=True)))
 
 
-def test_an_array_by_columns_is_passed_as_it_is(machine: FakeCuPy) -> None:
+def test_column_major_array_is_passed_without_conversion(machine: FakeCuPy) -> None:
     def build() -> lp.TranslationUnit:
         return make(
             "{[i, j]: 0 <= i < n and 0 <= j < 3}",
@@ -166,22 +164,22 @@ def test_a_kernel_is_compiled_once_for_all_its_sizes(backend: CudaBackend, machi
     measured = configuration(build=build)
     for n in (16, 32, 16):
         backend.time(BenchmarkCase("test", measured, {"n": n}), 2)
-    # what holds the device up is a module, too
+    # the hold kernel is a module, too
     assert (len(built), len(machine.modules)) == (1, 2)
     assert machine.kernels() == 13 * ["scale"]
 
 
-def test_fewer_groups_reside_where_each_takes_more_local_memory(machine: FakeCuPy) -> None:
+def test_each_launch_requests_the_dynamic_local_memory(machine: FakeCuPy) -> None:
     program = CudaProgram(reversal())
     launches = program.launches({"a": 0, "b": 0, "s": 0.25, "n": 64}, machine.empty_bytes)
     module = machine.RawModule(code=program.source)
     CudaLaunchSequence(module, launches, dynamic_local_memory=100_000).enqueue()
     assert [launch[4] for launch in machine.launched] == [100_000, 100_000]
-    # without this, CUDA allows 48 KiB
+    # CUDA's default limit is 48 KiB
     assert [function.max_dynamic_shared_size_bytes for function in machine.functions.values()] == [100_000, 100_000]
 
 
-def test_the_kernels_options_reach_the_compiler(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_build_options_are_passed_to_the_compiler(backend: CudaBackend, machine: FakeCuPy) -> None:
     unit = lp.set_options(scale_kernel(), build_options=["-use_fast_math"])
     backend.time(BenchmarkCase("test", configuration(build=lambda: unit), {"n": 16}), 1)
     assert machine.modules[-1].options == ("-use_fast_math",)
@@ -190,11 +188,11 @@ def test_the_kernels_options_reach_the_compiler(backend: CudaBackend, machine: F
 # }}}
 
 
-# {{{ the device's clock
+# {{{ the device clock
 
 
 class SlowHost:
-    """The host's clock where queueing a run takes *seconds*, and another clock never."""
+    """A host clock on which queuing each run takes the next of *seconds*; the last one repeats."""
 
     def __init__(self, *seconds: float) -> None:
         self._seconds = list(seconds)
@@ -208,17 +206,17 @@ class SlowHost:
         return self._now
 
 
-def test_a_run_that_was_not_queued_in_time_is_held_longer(
+def test_hold_is_extended_if_a_run_is_not_queued_in_time(
     backend: CudaBackend, machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One run by the wall; then the host takes 1 ms, once, and 10 µs from then on.
+    # One run on the host's clock; then queuing takes 1 ms once, and 10 µs after that.
     monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
     assert len(backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1).device) == 1
     held = [int(launch[3][0]) for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, 100_000, 4_000_000]
 
 
-def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_that_is_always_too_slow_raises(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 0.5))
     with pytest.raises(MeasurementError, match=r"n=16: .* queuing one run took the host 0\.5 s"):
         backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
@@ -227,10 +225,10 @@ def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeyp
 # }}}
 
 
-# {{{ what is refused
+# {{{ errors
 
 
-def test_a_wrong_result_is_refused(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_wrong_result_raises(backend: CudaBackend, machine: FakeCuPy) -> None:
     machine.effects["scale"] = wrong
     with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: maximum error'):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)
@@ -238,7 +236,7 @@ def test_a_wrong_result_is_refused(backend: CudaBackend, machine: FakeCuPy) -> N
     assert len(backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2).wall) == 2
 
 
-def test_what_is_not_written_is_wrong(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_unwritten_result_raises(backend: CudaBackend, machine: FakeCuPy) -> None:
     machine.effects["scale"] = lambda a, b, n: scale(a, b, n - 1)
     ones = configuration(
         arguments=lambda rng, sizes: {
@@ -251,13 +249,13 @@ def test_what_is_not_written_is_wrong(backend: CudaBackend, machine: FakeCuPy) -
         backend.time(BenchmarkCase("scale", ones, {"n": 64}), 2)
 
 
-def test_a_kernel_that_does_not_compile_is_named(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_compile_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
     machine.refusal = "kern.cu(3): error: identifier is undefined"
     with pytest.raises(MeasurementError, match=r'scale, "group 16", n=16: kern\.cu\(3\): error'):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 
 
-def test_a_kernel_that_loopy_cannot_schedule_is_named(backend: CudaBackend) -> None:
+def test_scheduling_error_names_the_kernel(backend: CudaBackend) -> None:
     def build() -> lp.TranslationUnit:
         return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
 
@@ -265,7 +263,7 @@ def test_a_kernel_that_loopy_cannot_schedule_is_named(backend: CudaBackend) -> N
         backend.time(BenchmarkCase("untyped", configuration(build=build), {"n": 16}), 2)
 
 
-def test_a_launch_that_the_driver_refuses_is_named(backend: CudaBackend, machine: FakeCuPy) -> None:
+def test_launch_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
     def refused(*_: object) -> None:
         raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
 
@@ -274,13 +272,11 @@ def test_a_launch_that_the_driver_refuses_is_named(backend: CudaBackend, machine
         backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 
 
-def test_where_a_kernel_leaves_the_device_unusable_nothing_more_is_measured(
-    backend: CudaBackend, machine: FakeCuPy
-) -> None:
-    def astray(*_: object) -> None:
+def test_unusable_device_raises_a_backend_error(backend: CudaBackend, machine: FakeCuPy) -> None:
+    def lose_device(*_: object) -> None:
         machine.is_lost = True
 
-    machine.effects["scale"] = astray
+    machine.effects["scale"] = lose_device
     with pytest.raises(BackendError, match=r"n=16: CUDA_ERROR_ILLEGAL_ADDRESS.* the archive is resumed"):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 

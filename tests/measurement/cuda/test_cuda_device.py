@@ -1,4 +1,4 @@
-"""Which CUDA device is chosen, and what is recorded of it."""
+"""Tests of the choice of a CUDA device and of its recorded environment."""
 
 from pathlib import Path
 
@@ -20,18 +20,18 @@ def test_a_device_is_found_by_part_of_its_name(machine: FakeCuPy) -> None:
     assert [choose_cuda_device(machine, name).id for name in (None, "a100", "H100 80GB")] == [0, 0, 1]
 
 
-def test_a_missing_device_is_answered_with_those_there_are(machine: FakeCuPy) -> None:
+def test_error_for_a_missing_device_lists_the_available_ones(machine: FakeCuPy) -> None:
     with pytest.raises(BackendError, match="'Voodoo 2'; available: NVIDIA A100-SXM4-80GB; NVIDIA H100 80GB HBM3"):
         open_backend("cuda", device="Voodoo 2")
 
 
-def test_a_machine_without_devices_says_so(machine: FakeCuPy) -> None:
+def test_machine_without_devices_raises(machine: FakeCuPy) -> None:
     machine.names = ()
     with pytest.raises(BackendError, match="CUDA found no device; check nvidia-smi"):
         open_backend("cuda")
 
 
-def test_a_driver_that_does_not_work_is_reported(machine: FakeCuPy) -> None:
+def test_driver_error_is_reported(machine: FakeCuPy) -> None:
     def refused() -> int:
         raise CUDARuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
 
@@ -40,13 +40,13 @@ def test_a_driver_that_does_not_work_is_reported(machine: FakeCuPy) -> None:
         open_backend("cuda")
 
 
-def test_a_compiler_that_is_not_there_is_reported(machine: FakeCuPy) -> None:
+def test_missing_compiler_is_reported(machine: FakeCuPy) -> None:
     machine.refusal = "CuPy failed to load libnvrtc.so.13"
     with pytest.raises(BackendError, match=r"CuPy failed to load libnvrtc\.so\.13.*; install .* NVRTC: pip install"):
         open_backend("cuda")
 
 
-def test_the_limits_are_the_devices(machine: FakeCuPy) -> None:
+def test_limits_are_those_of_the_device(machine: FakeCuPy) -> None:
     limits = open_backend("cuda", device="H100").limits
     assert (limits.group_size, limits.local_memory, limits.warp_size) == (1024, 48 * 1024, 32)
     assert (limits.cores, limits.clock, limits.cache, limits.cache_line) == (132, 1.98e9, 50 * 2**20, None)
@@ -64,7 +64,7 @@ def test_the_environment_names_runtime_compiler_and_driver(machine: FakeCuPy, tm
     assert environment.driver == "580.65.06, CUDA 13.0"
 
 
-def test_without_the_modules_version_the_driver_is_what_it_supports(machine: FakeCuPy, tmp_path: Path) -> None:
+def test_driver_without_module_version_is_its_cuda_version(machine: FakeCuPy, tmp_path: Path) -> None:
     environment = cuda_environment(machine, choose_cuda_device(machine), tmp_path / "none")
     assert environment.driver == "CUDA 13.0"
     (tmp_path / "empty").write_text("")

@@ -1,4 +1,4 @@
-"""Parts of a kernel on a stand-in for a GPU."""
+"""Tests of running parts of a kernel on a fake GPU."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ def backend(machine: FakeCuPy) -> Any:
     return CudaBackend()
 
 
-def test_psat_is_the_drivers_occupancy_times_the_cores(backend: Any):
+def test_psat_is_the_occupancy_times_the_cores(backend: Any):
     (program,) = backend.bound(CASE, {}).programs
-    # Groups of 16 work-items: 32 on a core, which is the most, and 132 cores.
+    # Groups of 16 work-items: the maximum of 32 on each of 132 cores
     assert (program.name, program.grids, program.saturation) == ("scale", ((10_000, 1, 1),), 32 * 132)
 
 
@@ -42,7 +42,7 @@ def test_a_part_is_launched_with_fewer_groups_and_less_memory(machine: FakeCuPy,
     assert timing.device == pytest.approx([machine.duration + 300e-9], rel=1e-6)
 
 
-def test_other_memory_is_touched_before_each_run_and_not_timed(machine: FakeCuPy, backend: Any):
+def test_memory_is_evicted_before_each_run_outside_of_the_timing(machine: FakeCuPy, backend: Any):
     bound = backend.bound(CASE, {})
     bound.time("scale", [(300, 1, 1)], 2, evicted=2**20)
-    assert machine.filled == [2**20] * 4  # before each of two runs by either clock
+    assert machine.filled == [2**20] * 4  # before each of two runs for each clock

@@ -1,4 +1,4 @@
-"""CUDA source and launches of small kernels, up to the launch; and that NVIDIA's compiler takes the source."""
+"""Tests of the CUDA source and launches generated from small kernels, and that NVRTC compiles the source."""
 
 from functools import partial
 
@@ -37,20 +37,20 @@ SOURCES = {
 
 @pytest.fixture
 def nvrtc() -> None:
-    """Skip where the compiler is not installed."""
+    """Skip the test if NVRTC is not installed."""
     if library() is None:
         pytest.skip("NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
 
 
 @pytest.mark.usefixtures("nvrtc")
-def test_the_compiler_takes_the_source(subtests: pytest.Subtests) -> None:
+def test_nvrtc_compiles_the_source(subtests: pytest.Subtests) -> None:
     for name in sorted(SOURCES):
         with subtests.test(name=name):
             assert "error" not in compilation_log(CudaProgram(SOURCES[name]()).source, ["-arch=sm_90"])
 
 
 @pytest.mark.usefixtures("nvrtc")
-def test_the_compiler_takes_what_holds_the_device_up() -> None:
+def test_nvrtc_compiles_the_hold_kernel() -> None:
     assert "error" not in compilation_log(HOLD, ["-arch=sm_80"])
 
 
@@ -63,7 +63,7 @@ def test_every_launch_has_its_own_grid_and_arguments() -> None:
         return "t"
 
     launches = program.launches({"a": "a", "b": "b", "s": 0.25, "n": 1000}, allocate)
-    # 1000 elements are 63 groups of 16 and 32 groups of 32; of 4 bytes each
+    # 1000 elements of 4 bytes: 63 groups of 16, and 32 groups of 32
     assert launches == (
         CudaLaunch("reversal", (63, 1, 1), (16, 1, 1), ("a", 1000, "t")),
         CudaLaunch("reversal_0", (32, 1, 1), (32, 1, 1), ("b", 0.25, 1000, "t")),
@@ -87,11 +87,11 @@ def test_parameters_are_passed_in_the_order_of_the_source() -> None:
         assert [name.removeprefix("__restrict__") for name in declared] == passed
 
 
-def test_a_loop_on_the_host_is_unrolled_into_launches() -> None:
+def test_host_loop_is_unrolled_into_launches() -> None:
     program = CudaProgram(relaxation())
     launches = program.launches({"a": "a", "n": 100, "steps": 5}, lambda nbytes: "t")
     assert [launch.function for launch in launches] == 5 * ["relaxation", "relaxation_0"]
-    # 0 to 4: the number of the step is added in the first launch of each
+    # The first launch of each step adds the step's number, 0 to 4.
     steps = [argument for launch in launches[::2] for argument in launch.arguments if argument in range(5)]
     assert steps == [0, 1, 2, 3, 4]
     with pytest.raises(MeasurementError, match="more than 1000 launches"):
@@ -109,7 +109,7 @@ def test_axes_0_1_and_2_are_x_y_and_z() -> None:
     assert (launch.grid, launch.group) == ((6, 3, 1), (16, 2, 3))
 
 
-def test_a_launch_without_groups_is_none() -> None:
+def test_launch_without_groups_is_omitted() -> None:
     unit = in_groups(
         make(
             "{[i]: 0 <= i < n - 32}",
@@ -122,7 +122,7 @@ def test_a_launch_without_groups_is_none() -> None:
     assert counts == [0, 1]
 
 
-def test_a_grid_that_cuda_does_not_have_is_refused() -> None:
+def test_grid_larger_than_cuda_allows_is_rejected() -> None:
     unit = make(
         "{[g, i, j]: 0 <= g < 2 and 0 <= i < n and 0 <= j < 32}",
         "a[g, i, j] = i",
@@ -134,7 +134,7 @@ def test_a_grid_that_cuda_does_not_have_is_refused() -> None:
         program.launches({"a": "a", "n": 65536}, lambda nbytes: None)
 
 
-def test_a_missing_argument_is_named() -> None:
+def test_error_names_the_missing_arguments() -> None:
     with pytest.raises(MeasurementError, match="kernel reversal also requires b, s; specify the offset"):
         CudaProgram(reversal()).launches({"a": "a", "n": 16}, lambda nbytes: None)
 
@@ -149,13 +149,13 @@ def test_volatile_accesses_stay_volatile() -> None:
     assert (plain.count("(volatile float *)"), volatile.count("(volatile float *)")) == (0, 2)
 
 
-def test_a_kernel_for_another_target_is_refused() -> None:
+def test_kernel_for_another_target_is_rejected() -> None:
     data = [lp.GlobalArg("a", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
     with pytest.raises(MeasurementError, match=r"target is CTarget; create it with target=lp\.PyOpenCLTarget"):
         CudaProgram(make("{[i]: 0 <= i < n}", "a[i] = i", data, target=lp.CTarget()))
 
 
-def test_what_loopy_has_no_cuda_for_is_refused() -> None:
+def test_kernel_without_cuda_code_generation_is_rejected() -> None:
     image = lp.ImageArg("a", np.float32, shape="n, n")
     data = [image, lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
     with pytest.raises(MeasurementError, match="Loopy cannot generate CUDA code for this kernel: not yet: texture"):

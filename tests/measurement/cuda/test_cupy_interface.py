@@ -1,4 +1,4 @@
-"""That CuPy, where it is installed, has what is declared of it; without a GPU it can be imported, and little more."""
+"""Tests that CuPy, if it is installed, has the declared interface; no GPU is needed."""
 
 import inspect
 from types import ModuleType
@@ -20,7 +20,7 @@ def names_of(protocol: type) -> list[str]:
     return sorted({*methods, *properties, *get_type_hints(protocol)})
 
 
-def the_real(cupy: Any) -> dict[type, Any]:
+def cupy_objects(cupy: Any) -> dict[type, Any]:
     return {
         declared.CuPy: cupy,
         declared.CupyMemory: cupy.ndarray,
@@ -38,17 +38,17 @@ def the_real(cupy: Any) -> dict[type, Any]:
     }
 
 
-def test_every_declared_name_is_cupys(cupy: ModuleType) -> None:
-    for protocol, real in the_real(cupy).items():
+def test_cupy_has_every_declared_name(cupy: ModuleType) -> None:
+    for protocol, real in cupy_objects(cupy).items():
         missing = [name for name in names_of(protocol) if not hasattr(real, name) and name != "id"]
         assert not missing, f"{protocol.__name__} lacks {missing}"
 
 
-def test_every_protocol_is_looked_at(cupy: ModuleType) -> None:
+def test_every_protocol_is_compared(cupy: ModuleType) -> None:
     protocols = {
         each for _, each in inspect.getmembers(declared, inspect.isclass) if getattr(each, "_is_protocol", False)
     }
-    assert {each for each in protocols if each.__module__ == declared.__name__} == the_real(cupy).keys()
+    assert {each for each in protocols if each.__module__ == declared.__name__} == cupy_objects(cupy).keys()
 
 
 def test_a_kernel_takes_dynamic_local_memory(cupy: ModuleType) -> None:

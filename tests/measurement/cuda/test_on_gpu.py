@@ -1,4 +1,4 @@
-"""The CUDA backend on a GPU: right results of every bundled kernel, and two clocks that agree. Skipped without one."""
+"""Tests of the CUDA backend on a GPU: correct results and consistent clocks. Skipped without a GPU."""
 
 import pytest
 
@@ -13,14 +13,14 @@ from .bundled import PLANNED
 
 @pytest.fixture(scope="module")
 def gpu() -> CudaBackend:
-    """Return the backend on the first GPU; skip where there is none."""
+    """Return the backend on the first GPU, or skip the test if there is none."""
     try:
         return CudaBackend()
     except BackendError as error:
         pytest.skip(str(error))
 
 
-def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, gpu: CudaBackend) -> None:
+def test_results_match_numpy(subtests: pytest.Subtests, gpu: CudaBackend) -> None:
     for label, (name, form) in PLANNED.items():
         with subtests.test(label=label):
             assert gpu.time(BenchmarkCase(name, form, form.sizes[0]), 1)
@@ -30,18 +30,18 @@ def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, gpu: C
     ("measured", "sizes"),
     [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
 )
-def test_a_kernel_of_several_launches_computes_what_numpy_computes(gpu: CudaBackend, measured, sizes) -> None:
+def test_results_of_several_launches_match_numpy(gpu: CudaBackend, measured, sizes) -> None:
     samples = gpu.time(BenchmarkCase("test", measured, sizes), 5)
     assert all(seconds > 0 for seconds in (*samples.wall, *samples.device))
 
 
-def test_the_device_is_busy_for_no_longer_than_its_user_waits(gpu: CudaBackend) -> None:
-    # 2**26 floats are 512 MiB to move: some 0.2 ms on the fastest GPU, and a launch is a hundredth of it.
+def test_device_time_does_not_exceed_the_wall_time(gpu: CudaBackend) -> None:
+    # Copying 2**26 floats moves 512 MiB: about 0.2 ms on the fastest GPU, and 100 times as long as a launch.
     samples = gpu.time(BenchmarkCase("test", configuration(), {"n": 2**26}), 10)
     assert 0.5 * min(samples.wall) < min(samples.device) < 1.05 * min(samples.wall)
 
 
-def test_the_device_clock_leaves_the_launch_out(gpu: CudaBackend) -> None:
+def test_device_time_excludes_the_launch_overhead(gpu: CudaBackend) -> None:
     samples = gpu.time(BenchmarkCase("test", configuration(), {"n": 16}), 10)
     assert min(samples.device) < 0.7 * min(samples.wall)
 

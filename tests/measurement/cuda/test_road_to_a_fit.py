@@ -1,4 +1,4 @@
-"""From a GPU to a fit: what the CUDA backend writes into an archive is what a replay has, and what a fit is made of."""
+"""Test of the path from a GPU to a fit: archive, replay and fit of CUDA measurements."""
 
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from .test_cuda import scale
 
 FILES = with_empty_kernel((kernel_file("scale", configuration(ladder=(2**18, 2**19, 2**20, 2**21))),))
 LAUNCH, GROUP = 2e-6, 1e-9
-"""seconds that the stand-in takes for a launch, and for each group in it"""
+"""seconds of the fake GPU for a launch, and for each of its groups"""
 
 
 @pytest.fixture
 def gpu(machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
-    """Return a GPU that takes as long as its groups are many, by the host's clock too."""
+    """Return a GPU whose times grow linearly with the number of groups, on the host's clock, too."""
     machine.effects["scale"] = scale
     machine.duration, machine.seconds_of_group = LAUNCH, GROUP
     monkeypatch.setattr(cuda_program, "perf_counter", lambda: machine.seconds)
@@ -40,7 +40,7 @@ def recorded(machine: Backend, path: Path) -> Recording:
     return read_archive(path)
 
 
-def test_a_replay_has_both_clocks_of_the_gpu_and_makes_the_same_fit(gpu: CudaBackend, tmp_path: Path) -> None:
+def test_replay_has_both_clocks_and_gives_the_same_fit(gpu: CudaBackend, tmp_path: Path) -> None:
     measured = recorded(gpu, tmp_path / "gpu.jsonl")
     replayed = recorded(open_backend("replay", archive=tmp_path / "gpu.jsonl"), tmp_path / "replayed.jsonl")
     assert [each.environment.backend for each in measured.runs + replayed.runs] == ["cuda", "cuda"]
@@ -49,7 +49,7 @@ def test_a_replay_has_both_clocks_of_the_gpu_and_makes_the_same_fit(gpu: CudaBac
     one, other = (fit_recording(each, FILES, model="linear", non_negative=False)[0] for each in (measured, replayed))
     assert (one.slug, one.backend) == ("nvidia-h100-80gb-hbm3", "cuda")
     assert one.weights == other.weights
-    # A launch and the groups are all that takes time, and the linear model has both; rounding is that of the clock.
+    # Only the launch and the groups take time, and the linear model has both properties; the clock's rounding remains.
     assert one.residual_summary.worst < 1e-6
 
 

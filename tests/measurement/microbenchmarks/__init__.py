@@ -1,1 +1,1 @@
-"""Tests of what is made of the times of microbenchmarks."""
+"""Tests of the evaluation of microbenchmarks."""

@@ -1,7 +1,7 @@
-"""A device whose microbenchmarks take what the pipeline simulator says, and a launch: its latencies are known.
+"""A backend with known latencies, where a microbenchmark takes the pipeline simulator's time plus a launch.
 
-Four cores of warps of 32 at 1 GHz. Chains, mixes and barriers are simulated instruction by instruction; loads from
-global memory and loops take what closed formulas say.
+It has four cores at 1 GHz and 32 lanes per warp. Chains, mixes and barriers are simulated instruction by instruction;
+loads from global memory and loops have closed formulas.
 """
 
 from collections.abc import Mapping
@@ -45,27 +45,27 @@ INSTRUCTIONS: Mapping[str, Lambdas] = {
     "add i32": Lambdas(0.25, 4),
     "mul i32": Lambdas(1, 14),
 }
-"""the square root's pipeline is busy with a single warp, and 32 warps do not fill that of the division"""
+"""A single warp saturates the pipeline of sqrt f32; 32 warps do not saturate that of div f64."""
 BARRIER = Lambdas(2, 40)
 LOCAL = Lambdas(1, 23)
 FEW = 24
-"""passes after which all goes on as before"""
+"""iterations after which the execution is periodic"""
 LOOP = 12
-"""cycles of a pass beside its body"""
+"""cycles of an iteration in addition to its body"""
 LEVELS = ((2**15, 30), (2**20, 200), (2**40, 500))
 """bytes that a level holds, and cycles of a load from it"""
 BANDWIDTH = {2**20: 400e9, 2**40: 100e9}
-"""B/s of what holds so many bytes"""
+"""B/s of the level that holds so many bytes"""
 
 
 @dataclass
 class SimulatedCore:
-    """The backend, each of whose runs of a case takes as long."""
+    """A backend on which all runs of a case take the same time."""
 
     limits: DeviceLimits = LIMITS
     environment: Environment = field(default_factory=environment)
     separate: bool = True
-    """whether special functions have a pipeline of their own"""
+    """whether special functions have their own pipeline"""
     issue_limit: float | None = None
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
@@ -99,24 +99,26 @@ class SimulatedCore:
         return long_run(kinds, execution, shared, self.issue_limit, sizes["rounds"] * sizes["steps"])
 
 
-def long_run(kinds: tuple[str, ...], execution: Execution, shared: bool, limit: float | None, passes: int) -> float:
-    """Return the cycles of many passes: after the first ones, each takes as long as the one before."""
+def long_run(kinds: tuple[str, ...], execution: Execution, shared: bool, limit: float | None, iterations: int) -> float:
+    """Return the cycles of many *iterations*, extrapolated from the first ones; later ones take equally long."""
     few, more = (short_run(kinds, execution, shared, limit, number) for number in (FEW, 2 * FEW))
-    return few + (more - few) / FEW * (passes - FEW)
+    return few + (more - few) / FEW * (iterations - FEW)
 
 
 @cache
-def short_run(kinds: tuple[str, ...], execution: Execution, shared: bool, limit: float | None, passes: int) -> float:
-    """Return what the simulator says of *passes* of a loop in which each instruction waits for the one before."""
+def short_run(
+    kinds: tuple[str, ...], execution: Execution, shared: bool, limit: float | None, iterations: int
+) -> float:
+    """Return the simulated cycles of *iterations* of a loop where each instruction depends on the previous one."""
     edges = [(place, place + 1) for place in range(len(kinds) - 1)]
-    graph = Idg.from_edges(kinds, [*edges, (len(kinds) - 1, 0, 1)], trips=passes)
+    graph = Idg.from_edges(kinds, [*edges, (len(kinds) - 1, 0, 1)], trips=iterations)
     if shared:
         graph = replace(graph, instructions=tuple(replace(each, subsystem="alu") for each in graph.instructions))
     return simulate(graph, lambda each: lambdas_of(each.kind), execution, issue_limit=limit).cycles
 
 
 def lambdas_of(kind: str) -> Lambdas:
-    """Return the latencies by kind; of loads by their conflicts, of chains with a step's share of a loop's pass."""
+    """Return the latencies of *kind*: of loads with their conflicts, of chains with a step's share of the loop."""
     if kind.startswith("load"):
         return LOCAL.with_conflicts(int(kind.split()[-1]) - 1)
     if "/" in kind:

@@ -1,4 +1,4 @@
-"""The latencies of dependent chains come back from their times, within the errors that are stated."""
+"""Tests that a latency-throughput curve recovers the latencies of chains, within their standard errors."""
 
 import numpy as np
 import pytest
@@ -13,21 +13,21 @@ WARPS = (1, 2, 4, 8, 16, 24, 32)
 LENGTH = 100
 """instructions of a chain"""
 TABLE_2 = [(1, 18), (0.25, 6), (1, 14), (4, 58), (1.75, 29), (23, 521)]
-"""Cornelis and Lemeire, table II: λ and Λ on Fermi and on Pascal, those that 32 warps tell"""
+"""Cornelis and Lemeire, table II: λ and Λ on Fermi and on Pascal, where 32 warps determine both"""
 
 
 def simulated(issue: float, completion: float, warps=WARPS, length: int = LENGTH) -> np.ndarray:
-    """Return the simulator's cycles of a chain, by the warps on a core."""
+    """Return the simulated cycles of a chain for each number of warps on a core."""
     graph = Idg.from_edges(["x"], [(0, 0, 1)], trips=length)
     timing = {"x": Lambdas(issue, completion)}
     return np.array([simulate(graph, timing, Execution(1, number, number)).cycles for number in warps])
 
 
 @pytest.mark.parametrize(("issue", "completion"), TABLE_2)
-def test_latencies_that_were_simulated_come_back(issue: float, completion: float) -> None:
+def test_simulated_latencies_are_recovered(issue: float, completion: float) -> None:
     warps = (*WARPS, 48)
     hull = boat_hull(warps, simulated(issue, completion, warps), LENGTH)
-    # What the solver leaves of a deviation is below 10⁻⁶.
+    # The solver's remaining deviation is below 10⁻⁶.
     assert hull.issue.value == pytest.approx(issue, rel=1e-5)
     assert hull.completion.value == pytest.approx(completion, rel=1e-5)
     assert hull.residual < 1e-5
@@ -41,31 +41,33 @@ def test_chains_of_different_lengths_are_fitted_together() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.05])
-def test_latencies_are_off_by_no_more_than_their_stated_errors_say(noise: float) -> None:
-    exact, random, drawn = simulated(2, 24), np.random.default_rng(1), 200
-    hulls = [boat_hull(WARPS, exact * np.exp(noise * random.standard_normal(len(WARPS))), LENGTH) for _ in range(drawn)]
-    told = [(hull.issue, 2) for hull in hulls if hull.issue] + [(h.completion, 24) for h in hulls if h.completion]
-    assert len(told) > 1.9 * drawn
-    # Three or four points to a number: Student's t of about two degrees of freedom is within 4 standard errors in 94 %.
-    within = sum(abs(found.value - true) <= 4 * found.error for found, true in told) / len(told)
+def test_errors_of_latencies_match_the_standard_errors(noise: float) -> None:
+    exact, random, trials = simulated(2, 24), np.random.default_rng(1), 200
+    hulls = [
+        boat_hull(WARPS, exact * np.exp(noise * random.standard_normal(len(WARPS))), LENGTH) for _ in range(trials)
+    ]
+    estimates = [(hull.issue, 2) for hull in hulls if hull.issue] + [(h.completion, 24) for h in hulls if h.completion]
+    assert len(estimates) > 1.9 * trials
+    # Three or four points per latency: Student's t with about 2 degrees of freedom is within 4 standard errors in 94 %.
+    within = sum(abs(found.value - true) <= 4 * found.error for found, true in estimates) / len(estimates)
     assert within > 0.88
-    # An error that is always large would be no statement.
-    assert np.median([found.relative_error for found, _ in told]) < noise
+    # Standard errors that are always large would pass the check above.
+    assert np.median([found.relative_error for found, _ in estimates]) < noise
 
 
-def test_an_issue_latency_is_absent_where_the_pipeline_is_never_busy() -> None:
-    # Λ/λ = 40 warps are not there
+def test_issue_latency_is_absent_if_the_pipeline_never_saturates() -> None:
+    # Saturation takes Λ/λ = 40 warps.
     hull = boat_hull(WARPS, simulated(1, 40), LENGTH)
     assert hull.issue is None
     assert hull.completion.value == pytest.approx(40, rel=1e-5)
 
 
-def test_one_rising_point_is_no_issue_latency() -> None:
-    # Λ/λ = 28: the pipeline is busy with 32 warps only, and what is there may be an outlier
+def test_one_rising_point_gives_no_issue_latency() -> None:
+    # Λ/λ = 28: only 32 warps saturate the pipeline, and that point may be an outlier.
     assert boat_hull(WARPS, simulated(1, 28), LENGTH).issue is None
 
 
-def test_a_completion_latency_is_only_bounded_where_the_pipeline_is_always_busy() -> None:
+def test_completion_latency_is_bounded_if_the_pipeline_is_saturated() -> None:
     hull = boat_hull(WARPS, simulated(8, 5), LENGTH)
     assert hull.completion is None
     assert hull.issue.value == pytest.approx(8, rel=2e-3)
@@ -73,8 +75,8 @@ def test_a_completion_latency_is_only_bounded_where_the_pipeline_is_always_busy(
     assert hull.at_most.value == pytest.approx(7.97)
 
 
-def test_one_flat_point_is_no_completion_latency() -> None:
-    # Λ/λ = 1.5: only a single warp leaves the pipeline idle, or was measured while the device did something else.
+def test_one_flat_point_gives_no_completion_latency() -> None:
+    # Λ/λ = 1.5: only a single warp does not saturate the pipeline, and that point may be an outlier.
     hull = boat_hull(WARPS, simulated(8, 12), LENGTH)
     assert hull.completion is None
     assert hull.at_most.value == pytest.approx(12)
@@ -84,7 +86,7 @@ def test_one_outlier_changes_little() -> None:
     cycles = simulated(2, 24)
     cycles[5] *= 2
     hull = boat_hull(WARPS, cycles, LENGTH)
-    # It pulls at the three rising points like one that is 2 % off.
+    # Its effect on the three rising points equals that of an error of 2 %.
     assert (hull.issue.value, hull.completion.value) == pytest.approx((2, 24), rel=0.02)
     assert hull.residual == pytest.approx(0.5, rel=0.02)
 
@@ -104,6 +106,6 @@ def test_times_of_another_shape_are_refused() -> None:
         ((1, 2, 4), (10, float("nan"), 10), "cycles > 0"),
     ],
 )
-def test_what_is_no_measurement_is_refused(warps, cycles, message: str) -> None:
+def test_invalid_measurements_are_rejected(warps, cycles, message: str) -> None:
     with pytest.raises(MeasurementError, match=message):
         boat_hull(warps, cycles, LENGTH)

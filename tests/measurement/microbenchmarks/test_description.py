@@ -1,4 +1,4 @@
-"""A device that is simulated comes back as it was; what was recorded is evaluated without a device."""
+"""Tests that microbenchmarks of a simulated core recover its device parameters, also from a recorded archive."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from loopyperf.measurement.microbenchmarks.pace import SHORT, core_of
 from .simulated_core import BARRIER, INSTRUCTIONS, LAUNCH, LIMITS, LOCAL, LOOP, SimulatedCore
 
 FINITE = 1e-3
-"""(W − 1)λ is the same in a chain's two runs, while equation 1 has it once: a share of 1/N"""
+"""relative error of 1/N: a chain's two runs have the same (W − 1)λ, which equation 1 has once"""
 NEVER_BUSY, ALWAYS_BUSY = "div f64", "sqrt f32"
 
 
@@ -51,49 +51,49 @@ def latencies(device: Device, name: str) -> tuple[float, float]:
     return device.issue_latency(*kind_and_type), device.completion_latency(*kind_and_type)
 
 
-def test_latencies_of_instructions_come_back(subtests: pytest.Subtests, device: Device) -> None:
+def test_instruction_latencies_are_recovered(subtests: pytest.Subtests, device: Device) -> None:
     for name in sorted(INSTRUCTIONS.keys() - {NEVER_BUSY, ALWAYS_BUSY}):
         with subtests.test(name=name):
             lambdas = INSTRUCTIONS[name]
             assert latencies(device, name) == pytest.approx((lambdas.issue, lambdas.completion), rel=FINITE)
 
 
-def test_a_latency_that_no_time_tells_is_absent(device: Device) -> None:
+def test_latency_not_determined_by_any_time_is_absent(device: Device) -> None:
     (division,) = (each for each in device.instructions if each.name == NEVER_BUSY)
-    # 32 warps of Λ/λ = 93 do not fill the pipeline
+    # Λ/λ = 93, so 32 warps do not fill the pipeline
     assert division.issue is None
     assert division.completion == pytest.approx(700, rel=FINITE)
 
 
-def test_a_completion_latency_that_is_only_bounded_says_so(device: Device) -> None:
+def test_completion_latency_bound_is_labeled_as_an_upper_bound(device: Device) -> None:
     (root,) = (each for each in device.instructions if each.name == ALWAYS_BUSY)
     assert root.completion == pytest.approx(20, rel=FINITE)
     assert "upper bound" in root.source("completion").source
     assert "upper bound" not in root.source("issue").source
 
 
-def test_barriers_and_loops_come_back(device: Device) -> None:
+def test_barrier_and_loop_latencies_are_recovered(device: Device) -> None:
     assert latencies(device, "barrier") == pytest.approx((BARRIER.issue, BARRIER.completion), rel=FINITE)
     assert latencies(device, "loop") == pytest.approx((LOOP, LOOP), rel=FINITE)
 
 
-def test_local_memory_comes_back_with_its_banks(device: Device) -> None:
+def test_local_memory_latency_and_banks_are_recovered(device: Device) -> None:
     assert latencies(device, "load local b32") == pytest.approx((LOCAL.issue, LOCAL.completion), rel=FINITE)
     local = device.level("local")
     assert (local.banks, local.bank_width) == (32, 4)
 
 
-def test_levels_of_memory_come_back(device: Device) -> None:
+def test_memory_levels_are_recovered(device: Device) -> None:
     levels = {level.name: level for level in device.memory}
     assert [(levels[name].size, levels[name].latency) for name in ("L1", "L2")] == [(2**15, 30), (2**20, 200)]
     assert (levels["DRAM"].latency, levels["DRAM"].sustained_bandwidth) == (500, 100e9)
     assert levels["L2"].sustained_bandwidth == 400e9
-    # 4 cores · 32 lanes · 4 B in each cycle of 1 ns would be 512 GB/s, and there are 100
+    # 4 cores · 32 lanes · 4 B per cycle of 1 ns would be 512 GB/s; the bandwidth is 100 GB/s
     assert latencies(device, "load global b32") == pytest.approx((5.12, 500))
 
 
-def test_a_cache_that_may_be_larger_than_reported_is_not_taken_for_memory(archive: Path) -> None:
-    # 12 MiB are 6 times what is reported now: on a GPU there may be another level in between.
+def test_possible_cache_level_is_not_reported_as_dram(archive: Path) -> None:
+    # 12 MiB is 6 times the cache size reported here; a GPU could have another level in between.
     recording = read_archive(archive)
     run = structs.replace(recording.runs[-1], limits=replace(LIMITS, cache=2**21))
     levels = {level.name: level for level in describe(Recording((run,), recording.measurements)).device.memory}
@@ -101,7 +101,7 @@ def test_a_cache_that_may_be_larger_than_reported_is_not_taken_for_memory(archiv
     assert levels["L3"].latency == 500
 
 
-def test_a_kernel_that_fails_leaves_the_others(tmp_path: Path) -> None:
+def test_failing_kernel_does_not_affect_others(tmp_path: Path) -> None:
     class WithoutDouble(SimulatedCore):
         def time(self, case, runs):
             if "f64" in case.configuration.label:
@@ -115,7 +115,7 @@ def test_a_kernel_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert latencies(described.device, "mul f32") == pytest.approx((0.5, 6), rel=FINITE)
 
 
-def test_what_the_driver_reports_is_there_and_said_to_be_reported(device: Device) -> None:
+def test_values_reported_by_the_driver_are_included_with_source(device: Device) -> None:
     assert (device.cores, device.warp_size, device.clock) == (4, 32, 1e9)
     assert (device.limits.work_items_per_group, device.limits.local_memory_per_group) == (1024, 48 * 1024)
     assert (device.level("cache").size, device.level("cache").line) == (2**19, 128)
@@ -123,17 +123,17 @@ def test_what_the_driver_reports_is_there_and_said_to_be_reported(device: Device
     assert {device.source("cores").source, device.source("clock").source} == {"reported by the driver"}
 
 
-def test_the_launch_is_there(device: Device) -> None:
+def test_launch_overhead_is_recovered(device: Device) -> None:
     assert device.launch_overhead == pytest.approx(LAUNCH)
 
 
 def test_the_iterative_barrier_kernel_is_predicted(described: MeasuredDescription) -> None:
-    # Simulated once with the latencies that are there, and once with those that were found
+    # Simulated once with the true latencies, and once with the recovered ones
     assert len(described.prediction.measured) == 10
     assert described.prediction.error < FINITE
 
 
-def test_a_clock_that_is_given_beats_the_reported_one(archive: Path, device: Device) -> None:
+def test_given_clock_overrides_the_reported_one(archive: Path, device: Device) -> None:
     faster = described_by(archive, clock=2e9).device
     assert faster.clock == 2e9
     assert faster.source("clock").source == "given by the user"
@@ -142,14 +142,16 @@ def test_a_clock_that_is_given_beats_the_reported_one(archive: Path, device: Dev
     )
 
 
-def test_without_a_clock_there_are_no_cycles(archive: Path) -> None:
+def test_missing_clock_raises(archive: Path) -> None:
     recording = read_archive(archive)
     silent = structs.replace(recording.runs[-1], limits=replace(LIMITS, clock=None))
     with pytest.raises(MeasurementError, match=r"reports no clock.*--clock"):
         describe(Recording((silent,), recording.measurements))
 
 
-def test_a_replayed_archive_tells_the_same(archive: Path, described: MeasuredDescription, tmp_path: Path) -> None:
+def test_replayed_archive_gives_the_same_description(
+    archive: Path, described: MeasuredDescription, tmp_path: Path
+) -> None:
     again = microbenchmark(ReplayBackend(archive), archive=tmp_path / "again.jsonl", quick=True)
     assert again == described
 
@@ -160,12 +162,12 @@ def test_an_archive_without_runs_is_refused() -> None:
 
 
 REPEATED = 40
-"""campaigns on one device, each with noise of its own"""
+"""campaigns on one device, each with independent noise"""
 
 
 @pytest.fixture(scope="module")
 def deviations(archive: Path) -> Mapping[tuple[str, str], np.ndarray]:
-    """How far each latency is off in campaigns with 0.5 % noise, in units of the standard error that it states."""
+    """Deviations of each latency in campaigns with 0.5 % noise, in units of its estimated standard error."""
     silent = read_archive(archive)
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for seed in range(REPEATED):
@@ -181,7 +183,10 @@ def deviations(archive: Path) -> Mapping[tuple[str, str], np.ndarray]:
 
 
 def with_noise(recording: Recording, rng: np.random.Generator) -> Recording:
-    """Return *recording* with each measurement off by 0.5 %, all samples alike: of many, a minimum is off by less."""
+    """Return *recording* with 0.5 % noise on each measurement.
+
+    All samples of a measurement have the same noise, because the minimum of independent ones would vary less.
+    """
     off = 1 + 0.005 * rng.standard_normal(len(recording.measurements))
     measurements = tuple(
         structs.replace(each, samples=tuple(sample * factor for sample in each.samples))
@@ -195,24 +200,26 @@ LATENCIES = sorted(
 )
 
 
-def test_noise_is_within_the_stated_errors(subtests: pytest.Subtests, deviations: Mapping[tuple[str, str], np.ndarray]):
+def test_deviations_are_within_the_standard_errors(
+    subtests: pytest.Subtests, deviations: Mapping[tuple[str, str], np.ndarray]
+):
     for latency in LATENCIES:
         with subtests.test(latency=" ".join(latency)):
             off = deviations[latency]
             assert len(off) == REPEATED
-            # 27 of 40 are expected within one standard error; fewer than 18 happen by chance once in 400 times, and
-            # there are 27 latencies. Student's tails are long for few values, hence 80 % within three.
+            # 27 of 40 are expected within one standard error. Fewer than 18 occur by chance once in 400 times, and
+            # there are 27 latencies. Student's t has long tails for few values, hence 80 % within three.
             assert np.mean(np.abs(off) < 1) >= 0.45
             assert np.mean(np.abs(off) < 3) >= 0.8
-            # The median of 40 has an error of 0.2: what the loop takes off is neither too much nor forgotten.
+            # The median of 40 has an error of 0.2: the correction for the loop is neither too large nor missing.
             assert abs(np.median(off)) < 0.6
 
 
-def test_stated_errors_are_no_larger_than_noise(deviations: Mapping[tuple[str, str], np.ndarray]):
-    # Two thirds of all, since latencies of one campaign have the loop's error in common: half to four fifths.
+def test_standard_errors_do_not_exceed_the_noise(deviations: Mapping[tuple[str, str], np.ndarray]):
+    # Two thirds are expected. The latencies of a campaign share the loop's error, hence half to four fifths.
     within = np.mean([np.mean(np.abs(off) < 1) for off in deviations.values()])
     assert 0.55 <= within <= 0.8
 
 
-def test_the_protocols_leave_samples_to_tell_scatter_by() -> None:
+def test_short_protocol_keeps_enough_samples_for_the_scatter() -> None:
     assert SHORT.runs - SHORT.dropped >= 8

@@ -1,4 +1,4 @@
-"""What mixes tell of pipelines and issue limits that the simulator was given."""
+"""Tests that instruction mixes recover the simulator's pipelines and issue limit."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ LATENCIES = {"fma": Lambdas(1, 18), "special": Lambdas(6, 40)}
 
 
 def cycles(beta: int, subsystems: tuple[str, str], limit: float | None = None) -> float:
-    """Return a core's cycles for a round of one of its warps."""
+    """Return the cycles of a core per round of one of its warps."""
     kinds = [*["fma"] * beta, "special"]
     graph = Idg.from_edges(kinds, [*((n, n + 1) for n in range(beta)), (beta, 0, 1)], trips=ROUNDS)
     of = dict(zip(("fma", "special"), subsystems, strict=True))
@@ -38,25 +38,25 @@ def test_two_pipelines_hide_the_shorter_work() -> None:
     mix = measured_mix(BETAS, [cycles(beta, ("alu", "sfu")) for beta in BETAS])
     assert mix.separate is True
     assert mix.slope.value == pytest.approx(1, rel=0.05)
-    # The first kind alone takes as much of a cycle: no limit is seen.
+    # The first kind alone has the same slope, so there is no evidence of a limit.
     assert mix.issue_limit(Estimated(1, 0.01)) is None
 
 
-def test_an_issue_limit_is_seen_where_it_is_slower_than_the_pipeline() -> None:
-    # The pipeline would take two multiply-adds in a cycle, the core issues one instruction.
+def test_issue_limit_slower_than_the_pipeline_is_found() -> None:
+    # The pipeline could execute two multiply-adds per cycle, but the core issues one instruction.
     mix = measured_mix(BETAS, [cycles(beta, ("alu", "sfu"), limit=1.0) for beta in BETAS])
     limit = mix.issue_limit(Estimated(0.5, 0.005))
     assert limit.value == pytest.approx(1, rel=0.05)
     assert abs(limit.value - 1) < 4 * limit.error
 
 
-def test_instructions_that_the_compiler_adds_only_move_the_line() -> None:
+def test_instructions_added_by_the_compiler_only_shift_the_line() -> None:
     times = [max(6, (beta + 3) * 1.0) for beta in BETAS]
     mix = measured_mix(BETAS, times)
     assert (mix.separate, mix.slope.value) == (True, pytest.approx(1))
 
 
-def test_times_that_tell_neither_are_said_to_tell_neither() -> None:
+def test_inconclusive_times_give_no_result() -> None:
     mix = measured_mix((1, 2, 4, 8, 16), (5, 9, 7, 20, 18))
     assert mix.separate is None
     assert mix.issue_limit(Estimated(0.1, 0.01)) is None

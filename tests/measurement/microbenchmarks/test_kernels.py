@@ -1,4 +1,4 @@
-"""The kernels of measurement_kernels/microbenchmarks/: right results, apart from those that fits are made from."""
+"""Tests of measurement_kernels/microbenchmarks/: correct results, sizes, and no use in fits."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from loopyperf.measurement.microbenchmarks.pace import with_smaller_arrays
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder(KERNELS))}
 FORMS = {
-    # One size of groups for each kind, the largest.
+    # One group size for each kind, the largest
     (name, form.label.partition(", group")[0]): form
     for name, file in FILES.items()
     for form in configurations_of(file, LIMITS)
@@ -29,15 +29,15 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_a_kernel_computes_what_is_expected(subtests: pytest.Subtests, backend):
+def test_results_are_correct(subtests: pytest.Subtests, backend):
     for name, kind in FORMS:
         with subtests.test(name=name, kind=kind):
             form = FORMS[name, kind]
-            # The last ladder has most groups, conflicts or bytes; results are compared at the first size that is timed.
+            # The last schedule has the most groups, conflicts or bytes. Results are compared at its first size.
             assert backend.time(BenchmarkCase(name, form, form.ladders[-1][0]), 1)
 
 
-def test_no_fit_is_made_from_them():
+def test_fits_do_not_use_the_microbenchmarks():
     calibrated = load_kernel_files(bundled_folder("measurement_kernels"))
     shared = {file.name for file in calibrated} & set(FILES)
     assert shared == {EMPTY_KERNEL}
@@ -45,24 +45,24 @@ def test_no_fit_is_made_from_them():
 
 
 @pytest.mark.parametrize("name", sorted(FILES.keys() - {EMPTY_KERNEL}))
-def test_sizes_tell_what_the_evaluation_needs(name):
+def test_sizes_of_a_schedule_differ_only_in_rounds(name):
     for form in configurations_of(FILES[name], LIMITS):
-        for ladder in form.ladders:
-            rounds = [sizes["rounds"] for sizes in ladder]
+        for schedule in form.ladders:
+            rounds = [sizes["rounds"] for sizes in schedule]
             assert [2 * number for number in rounds[:-1]] == rounds[1:]
             assert form.steps == 2
-            assert ladder[0]["steps"] > 0
-            assert {(*sizes.items(),)[:-1] for sizes in ladder} == {(*ladder[0].items(),)[:-1]}
+            assert schedule[0]["steps"] > 0
+            assert {(*sizes.items(),)[:-1] for sizes in schedule} == {(*schedule[0].items(),)[:-1]}
 
 
-def test_a_core_has_one_to_32_warps_in_a_chain():
+def test_chains_have_1_to_32_warps_per_core():
     chains = configurations_of(FILES["dependent chain"], LIMITS)
     kind = [form for form in chains if form.label.startswith("fma f32")]
     warps = [s["groups"] // 2 * s["lanes"] // 4 for form in kind for s, *_ in form.ladders]
     assert warps == [1, 2, 4, 8, 16, 24, 32]
 
 
-def test_a_chase_visits_every_line_once_before_it_comes_back():
+def test_pointer_chase_visits_every_line_once():
     (chase,) = configurations_of(FILES["pointer chase"], LIMITS)
     for sizes, *_ in chase.ladders[:6]:
         arguments = chase.arguments(np.random.default_rng(0), sizes)
@@ -75,14 +75,14 @@ def test_a_chase_visits_every_line_once_before_it_comes_back():
 
 
 @pytest.mark.parametrize("name", ["pointer chase", "streaming"])
-def test_arrays_grow_up_to_the_memory_and_no_further(name):
+def test_arrays_grow_up_to_the_memory_size(name):
     for form in configurations_of(FILES[name], LIMITS):
-        largest = [allocated_bytes(form.build().default_entrypoint, ladder[0]) for ladder in form.ladders]
+        largest = [allocated_bytes(form.build().default_entrypoint, schedule[0]) for schedule in form.ladders]
         assert largest == sorted(largest)
         assert LIMITS.global_memory / 8 < largest[-1] <= LIMITS.global_memory + 2**16
 
 
-def test_a_shorter_run_has_all_kinds_and_smaller_arrays():
+def test_quick_run_has_all_kinds_and_smaller_arrays():
     limits = replace(LIMITS, global_memory=2**28)
     files = tuple(FILES.values())
     for file, shorter in zip(files, with_smaller_arrays(files), strict=True):

@@ -1,4 +1,4 @@
-"""A pace is the difference of two runs, where that is more than their scatter."""
+"""Tests of paces: differences of two runs, if these exceed the scatter of the runs."""
 
 from datetime import UTC, datetime
 
@@ -31,8 +31,8 @@ def found(*measurements: Measurement):
     return paces(Recording((RUN,), measurements), "chain")
 
 
-def test_the_launch_is_not_in_a_pace() -> None:
-    # 5 µs and 1 µs a round: 100 more rounds, of 10 steps each
+def test_pace_excludes_the_launch_overhead() -> None:
+    # 5 µs for the launch and 1 µs per round: 100 more rounds of 10 steps each
     (pace,) = found(taken(100, 900, 900, 105, 105, 105, 105), taken(200, 900, 900, 205, 205, 205, 205))
     assert pace.seconds == pytest.approx(100 * MICROSECOND)
     assert (pace.rounds, pace.steps, pace.kind) == (100, 1000, "fma f32")
@@ -40,21 +40,21 @@ def test_the_launch_is_not_in_a_pace() -> None:
     assert pace.error == 0
 
 
-def test_runs_that_scatter_make_an_error() -> None:
-    # The fastest quarter of four samples: the second one
+def test_scatter_of_the_runs_determines_the_error() -> None:
+    # The lower quartile of four samples is the second one.
     (pace,) = found(taken(100, 9, 9, 105, 106, 107, 120), taken(200, 9, 9, 205, 205, 205, 205))
     assert pace.error == pytest.approx(1 * MICROSECOND)
 
 
-def test_what_differs_no_more_than_it_scatters_is_left_out() -> None:
+def test_differences_within_the_scatter_are_omitted() -> None:
     assert found(taken(100, 9, 9, 105, 135, 135, 135), taken(200, 9, 9, 205, 205, 205, 205)) == ()
     assert found(taken(100, 9, 9, 105, 105, 105, 105), taken(200, 9, 9, 105, 105, 105, 105)) == ()
 
 
-def test_points_are_told_apart_by_all_sizes_but_the_rounds() -> None:
+def test_points_differ_in_any_size_except_the_rounds() -> None:
     two = [taken(rounds, *[rounds] * 6, groups=groups) for groups in (4, 8) for rounds in (100, 200)]
     assert [pace.sizes for pace in found(*two)] == [{"steps": 10, "groups": groups} for groups in (4, 8)]
 
 
-def test_one_run_and_probes_are_no_pace() -> None:
+def test_one_run_and_probes_give_no_pace() -> None:
     assert found(taken(100, *[100] * 6), taken(200, 200, kind="probe"), taken(400, 400, kind="probe")) == ()

@@ -1,4 +1,4 @@
-"""GPUPerf on kernels: what it is told of them, and what the advisor says of kernels whose fault is known."""
+"""GPUPerf on kernels: its inputs, and its advice for kernels with known problems."""
 
 import json
 
@@ -18,7 +18,7 @@ C2050 = lpp.load_device("nvidia-tesla-c2050")
 
 
 def transposed() -> lp.TranslationUnit:
-    """Return b[i, j] = a[j, i]: lanes that run along j read a column."""
+    """Return b[i, j] = a[j, i]: the lanes of a warp, along j, read a column."""
     unit = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "b[i, j] = a[j, i]",
@@ -56,28 +56,28 @@ def inputs(unit: lp.TranslationUnit, device: lpp.Device = V100, **sizes: int) ->
     return LaunchInputs(staged(lpp.kernel_profile(unit, **sizes), device).timed.launches[0])
 
 
-# {{{ what it is told
+# {{{ inputs
 
 
 def test_inputs_of_a_kernel_counted_by_hand():
-    # y[i] = 2·x[i] of 2^20 floats in groups of 16: a load, a store, a multiplication; each asks for a part of a line of
-    # 128 bytes, and the kernel touches 2·2^20·4 bytes.
+    # y[i] = 2·x[i] of 2^20 floats in groups of 16: a load, a store, a multiplication; each request is for a part of a
+    # line of 128 bytes, and the kernel touches 2·2^20·4 bytes.
     found = inputs(doubled(), n=2**20).inputs
     assert (found.mem_insts, found.fp_insts, found.sync_insts, found.sfu_insts) == (2, 1, 0, 0)
     assert found.insts >= 3
     assert (found.active_sms, found.n) == (80, 32)
-    assert found.total_warps == 80 * -(-(2**16) // 80)  # those of the core with most of them
+    assert found.total_warps == 80 * -(-(2**16) // 80)  # on the core with the most groups
     assert found.avg_trans_warp == 1
-    assert found.size_of_data == pytest.approx(2 * 2**20 * 4 / 64 / 80, rel=1e-12)  # 16 lanes ask for 64 bytes
+    assert found.size_of_data == pytest.approx(2 * 2**20 * 4 / 64 / 80, rel=1e-12)  # 16 lanes request 64 bytes
     assert found.o_bank == 0
 
 
-def test_columns_are_a_transaction_for_each_lane():
+def test_column_access_has_a_transaction_per_lane():
     # A load of 32 lines and a store of one: 16.5 on average.
     assert inputs(transposed(), n=1024).inputs.avg_trans_warp == 16.5
 
 
-def test_parameters_of_the_device_of_the_paper_are_those_of_the_paper():
+def test_parameters_of_the_papers_device_match_the_paper():
     found = inputs(doubled(), C2050, n=2**20).parameters
     assert (found.freq, found.mem_peak_bandwidth, found.dram_lat, found.delta, found.hit_lat) == (
         1.15e9, 144e9, 440, 20, 18,
@@ -85,14 +85,14 @@ def test_parameters_of_the_device_of_the_paper_are_those_of_the_paper():
     assert (found.sfu_width, found.fp_lat, found.warp_size, found.transaction_size) == (4, 18, 32, 64)
 
 
-def test_a_device_whose_first_cache_nobody_has_timed_is_answered_for():
-    # The GTX 1060's description has a latency of device memory alone.
+def test_device_without_l1_latency_has_an_estimate():
+    # The device file of the GTX 1060 has only the latency of DRAM.
     assert lpp.estimate(doubled(), n=2**16, device="nvidia-gtx-1060", model="gpuperf").seconds > 0
 
 
 @pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-h100", "amd-mi210"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
-def test_a_copy_takes_no_less_than_its_bytes_at_the_published_bandwidth(device: str, dtype: type):
+def test_copy_is_not_faster_than_the_published_bandwidth(device: str, dtype: type):
     unit = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = a[i]",
@@ -102,21 +102,21 @@ def test_a_copy_takes_no_less_than_its_bytes_at_the_published_bandwidth(device: 
         target=lp.PyOpenCLTarget(),
     )
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
-    described = lpp.load_device(device)
+    gpu = lpp.load_device(device)
     moved = 2 * 2**24 * np.dtype(dtype).itemsize
-    # The whole grid is on all cores alike but for the last groups: within 2 %.
-    seconds = lpp.estimate(unit, n=2**24, device=described, model="gpuperf").seconds
-    assert seconds >= 0.98 * moved / described.level("DRAM").bandwidth
+    # The grid is distributed evenly over all cores except for the last groups: within 2 %.
+    seconds = lpp.estimate(unit, n=2**24, device=gpu, model="gpuperf").seconds
+    assert seconds >= 0.98 * moved / gpu.level("DRAM").bandwidth
 
 
 # }}}
 
 
-# {{{ what it says
+# {{{ advice
 
 
 def analysed(amat: float) -> Analysis:
-    """Return 200 instructions, 10 of which ask for memory, that 48 warps of a core hide from each other but for one."""
+    """Return the analysis of 200 instructions, 10 of them memory requests, with 48 warps per core."""
     numbers = {"sync_insts": 0, "sfu_insts": 0, "fp_insts": 50, "total_warps": 14 * 4800, "active_sms": 14, "n": 48}
     return analyse(Inputs(insts=200, mem_insts=10, mlp=4, amat=amat, **numbers), Parameters())
 
@@ -126,7 +126,7 @@ def bound(analysis: Analysis) -> str:
 
 
 def test_memory_that_hides_all_computation_is_the_bound():
-    # What is seen of memory beside the computation is less than that, and yet it is memory that takes all of the time.
+    # The visible part of the memory time is shorter than computation, but memory takes nearly all of the time.
     found = analysed(amat=800)
     assert found.t_mem_visible < found.t_comp < found.t_mem
     assert found.t_exec == pytest.approx(found.t_mem, rel=0.05)
@@ -140,18 +140,18 @@ def test_computation_that_hides_all_of_memory_is_the_bound():
 
 
 @pytest.mark.parametrize("amat", [100, 200, 400])
-def test_where_neither_takes_longer_both_are_the_bound(amat: float):
-    # Where requests of as many warps are under way as computation has time to begin, Tmem is Tcomp.
+def test_equal_times_are_bound_by_both(amat: float):
+    # If as many requests are in flight as computation has time to issue, Tmem equals Tcomp.
     found = analysed(amat)
     assert found.t_comp == pytest.approx(found.t_mem, rel=1e-12)
     assert bound(found) == "computation and memory alike"
 
 
-def test_a_column_is_named_with_the_sectors_that_it_asks_for():
+def test_column_access_is_reported_with_its_sectors():
     (advice,) = lpp.advise(transposed(), n=4096, device=V100)
     assert advice.bound == "memory"
     (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
-    assert memory.seconds == 0  # the group's other rows find the sectors in the cache, and the bandwidth is used
+    assert memory.seconds == 0  # the group's other rows hit in the cache, and the bandwidth is fully used
     assert any("load a, 32 sectors per request (minimum 4)" in sentence for sentence in memory.evidence)
     assert any("store b, 4 sectors per request; share by level" in sentence for sentence in memory.evidence)
 
@@ -159,39 +159,39 @@ def test_a_column_is_named_with_the_sectors_that_it_asks_for():
 @pytest.mark.parametrize(
     ("knl", "sizes", "is_spread"), [(transposed(), {"n": 4096}, True), (doubled(), {"n": 2**20}, False)]
 )
-def test_neighbouring_elements_are_advised_where_requests_are_of_others(knl, sizes: dict[str, int], is_spread: bool):
+def test_coalescing_is_advised_only_for_uncoalesced_requests(knl, sizes: dict[str, int], is_spread: bool):
     (advice,) = lpp.advise(knl, **sizes, device=V100)
     (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
     assert any("adjacent work-items access adjacent elements" in each for each in memory.techniques) == is_spread
     assert any("minimum" in each for each in memory.evidence) == is_spread
 
 
-def test_requests_of_more_sectors_than_needed_are_shown_whatever_gpuperf_says_of_memory():
+def test_uncoalesced_requests_are_listed_even_without_a_benefit():
     (advice,) = lpp.advise(transposed(), n=4096, device=V100)
     (load,) = advice.beside_benefits
     assert "load a, 32 sectors per request (minimum 4)" in load
-    said = advice.what_to_try()
-    assert said.index("uncoalesced accesses (more sectors than needed)") < said.index(f"  {load}")
+    printed = advice.what_to_try()
+    assert printed.index("uncoalesced accesses (more sectors than needed)") < printed.index(f"  {load}")
     assert advice.to_dict()["scattered"] == [load]
     (stream,) = lpp.advise(doubled(), n=2**20, device=V100)
     assert stream.scattered == ()
 
 
 @pytest.mark.parametrize(("stride", "degree"), [(2, 2), (8, 8), (32, 32)])
-def test_bank_conflicts_are_named_with_their_degree(stride: int, degree: int):
+def test_bank_conflicts_are_reported_with_their_degree(stride: int, degree: int):
     (advice,) = lpp.advise(by_banks(stride), n=4096, device=V100)
     (serial,) = (each for each in advice.benefits if each.name == "B_serial")
     assert any(f"{degree} times as many wavefronts" in sentence for sentence in serial.evidence)
 
 
-def test_without_conflicts_there_is_nothing_to_gain_of_serialization():
+def test_no_serialization_benefit_without_bank_conflicts():
     (advice,) = lpp.advise(by_banks(1), n=4096, device=V100)
     (serial,) = (each for each in advice.benefits if each.name == "B_serial")
     assert (serial.seconds, serial.evidence) == (0, ())
 
 
-def test_instructions_beside_floating_point_ones_are_told_apart():
-    # each of 200 passes converts k and multiplies; what is loaded is the same in all
+def test_other_instructions_are_listed_by_opcode():
+    # each of 200 iterations converts k and multiplies; the load is loop-invariant
     (advice,) = lpp.advise(by_banks(1), n=4096, device=V100)
     (others,) = (each for each in advice.benefits if each.name == "B_fp")
     assert "use_k_update: 201 of 401 instructions per warp, 200 convert, 1 load local" in others.evidence
@@ -199,14 +199,14 @@ def test_instructions_beside_floating_point_ones_are_told_apart():
     assert "integer: 4 instructions per warp" in others.evidence
 
 
-def test_a_lone_warp_lacks_parallelism():
+def test_single_warp_lacks_parallelism():
     (advice,) = lpp.advise(by_banks(1), n=1, device=V100)
     (parallelism,) = (each for each in advice.benefits if each.name == "B_itilp")
     assert parallelism.seconds > 0.2 * advice.seconds
     assert "1 warp per core" in parallelism.evidence[0]
 
 
-def test_benefits_come_with_the_largest_first_and_are_printed_with_what_to_try():
+def test_benefits_are_sorted_and_printed_with_techniques():
     (advice,) = lpp.advise(by_banks(8), n=4096, device=V100)
     times = [each.seconds for each in advice.benefits]
     assert times == sorted(times, reverse=True)
@@ -216,7 +216,7 @@ def test_benefits_come_with_the_largest_first_and_are_printed_with_what_to_try()
     assert json.loads(json.dumps(advice.to_dict())) == advice.to_dict()
 
 
-def test_what_memory_hides_of_computation_is_not_gained():
+def test_computation_hidden_by_memory_is_no_benefit():
     (advice,) = lpp.advise(transposed(), n=4096, device=V100)
     assert advice.analysis.t_overlap == advice.analysis.t_comp > advice.analysis.t_fp
     assert advice.worth == ()
@@ -224,8 +224,8 @@ def test_what_memory_hides_of_computation_is_not_gained():
 
 
 @pytest.mark.parametrize("code", ["a[i] = 2*a[i]", "b[i] = 2*a[i]"])
-def test_what_is_moved_at_full_bandwidth_has_nothing_to_gain_of_requests(code: str):
-    # What is changed in place is loaded and stored, as much as what is written elsewhere.
+def test_no_memory_parallelism_benefit_at_full_bandwidth(code: str):
+    # An in-place update loads and stores as much as an out-of-place one.
     arrays = [lp.GlobalArg(name, np.float32, shape="n") for name in "ab" if f"{name}[" in code]
     unit = lp.make_kernel("{[i]: 0 <= i < n}", code, [*arrays, ...], target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
@@ -234,7 +234,7 @@ def test_what_is_moved_at_full_bandwidth_has_nothing_to_gain_of_requests(code: s
     assert memory.seconds < 0.02 * advice.seconds
 
 
-def test_the_time_is_that_of_the_model():
+def test_time_equals_the_gpuperf_estimate():
     (advice,) = lpp.advise(doubled(), n=2**20, device=V100)
     estimate = lpp.estimate(doubled(), n=2**20, device=V100, model="gpuperf")
     assert advice.seconds == pytest.approx(estimate.seconds, rel=1e-12)

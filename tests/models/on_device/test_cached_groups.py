@@ -1,4 +1,4 @@
-"""What the cache of a device keeps from one round of resident groups to the next: traffic that is known by hand."""
+"""Data that a cache keeps from one round of resident groups to the next: traffic known by hand."""
 
 from collections import Counter
 from dataclasses import replace
@@ -29,8 +29,8 @@ def launch(domain: str, code: str, *arguments: object, **sizes: int) -> LaunchPr
     return found
 
 
-def looked_up(groups: int) -> LaunchProfile:
-    """Return groups that each read 1024 lines of a table, all of it, and write 8 lines of their own."""
+def table_reads(groups: int) -> LaunchProfile:
+    """Return groups that each read a whole table of 1024 lines and write 8 lines of their own."""
     arguments = (lp.GlobalArg("t", np.float32, shape="32768"), lp.GlobalArg("b", np.float32, shape="n"))
     return launch("{[i,k]: 0<=i<n and 0<=k<32768}", "b[i] = sum(k, t[k])", *arguments, n=256 * groups)
 
@@ -46,15 +46,15 @@ def looked_up(groups: int) -> LaunchProfile:
         ),
     ],
 )
-def test_what_all_rounds_read_is_fetched_as_often_as_there_is_no_room(lines: int, fetched: float) -> None:
-    found = CachedGroups(looked_up(640), of_bytes(128 * lines), Residence(1, 64, 64)).moved(
+def test_shared_table_is_refetched_where_the_cache_is_too_small(lines: int, fetched: float) -> None:
+    found = CachedGroups(table_reads(640), of_bytes(128 * lines), Residence(1, 64, 64)).moved(
         [TABLE, ArrayStream("b", "store")]
     )
     assert found[TABLE] * 640 == pytest.approx(fetched)
     assert found[ArrayStream("b", "store")] * 640 == pytest.approx(640 * 32)
 
 
-def test_streams_have_nothing_of_the_round_before() -> None:
+def test_streams_reuse_nothing_of_the_previous_round() -> None:
     floats = lp.GlobalArg("a,b", np.float32, shape="n")
     stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
     found = CachedGroups(stream, of_bytes(2**18), Residence(1, 64, 64)).moved(
@@ -63,8 +63,8 @@ def test_streams_have_nothing_of_the_round_before() -> None:
     assert found == {ArrayStream("a", "load"): 32, ArrayStream("b", "store"): 32}
 
 
-def test_a_halo_between_rounds_is_fetched_once() -> None:
-    # Each element and those 2^14 and 2^15 behind it. A round of 64 groups is 2^14 elements: two others ask for them.
+def test_halo_between_rounds_is_fetched_once() -> None:
+    # Each element and those 2^14 and 2^15 after it. A round of 64 groups is 2^14 elements: two other rounds read them.
     code = "b[i] = a[i] + a[i + 16384] + a[i + 32768]"
     arguments = (lp.GlobalArg("a", np.float32, shape="n + 32768"), lp.GlobalArg("b", np.float32, shape="n"))
     stencil = launch("{[i]: 0<=i<n}", code, *arguments, n=256 * 6400)
@@ -89,7 +89,7 @@ def test_rows_of_groups_that_share_a_panel_fetch_it_once() -> None:
     ways = [ArrayStream("a", "load"), ArrayStream("b", "load"), ArrayStream("c", "store")]
     found = CachedGroups(product, L2, Residence(4, 320, 80)).moved(ways)
     assert [found[way] * 4096 * 32 for way in ways] == pytest.approx([2**22] * 3, rel=0.02)
-    # Where only a tenth of both rounds fits, most is fetched in each of 12.8 rounds.
+    # If only a tenth of both rounds fits, most of b is fetched in each of 12.8 rounds.
     found = CachedGroups(product, of_bytes(2**19), Residence(4, 320, 80)).moved(ways)
     assert found[ways[1]] * 4096 * 32 > 11 * 2**22
 
@@ -101,15 +101,15 @@ L1 = replace(lpp.load_device("nvidia-v100").level("L1"), size=2**18)
 
 
 def test_groups_of_a_core_fetch_a_table_once() -> None:
-    # 64 cores and 640 groups that all read the same 1024 lines: nine of ten find them there.
-    table = looked_up(640)
+    # 64 cores and 640 groups that all read the same 1024 lines: nine of ten groups hit.
+    table = table_reads(640)
     for on_core in (1, 4):
         found = CachedGroups(table, L1, Residence(on_core, 64 * on_core, 64)).moved([TABLE, ArrayStream("b", "store")])
         assert found[TABLE] == pytest.approx(64 / 640 * 4 * 1024, rel=0.01)
         assert found[ArrayStream("b", "store")] == 32
 
 
-def test_groups_of_a_core_share_no_stream() -> None:
+def test_streams_are_not_shared_between_groups_of_a_core() -> None:
     floats = lp.GlobalArg("a,b", np.float32, shape="n")
     stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
     found = CachedGroups(stream, L1, Residence(4, 256, 64)).moved([ArrayStream("a", "load"), ArrayStream("b", "store")])
@@ -118,8 +118,8 @@ def test_groups_of_a_core_share_no_stream() -> None:
 
 @pytest.mark.parametrize("grid", [{0: 7}, {0: 4, 1: 6}, {0: 3, 1: 2, 2: 5}])
 @pytest.mark.parametrize("distance", [1, 3, 5])
-def test_steps_between_groups_are_those_of_all_pairs(grid: dict[int, int], distance: int) -> None:
-    # As many pairs of each kind as there are if the groups that follow the last one are the first ones again.
+def test_steps_between_groups_match_all_pairs(grid: dict[int, int], distance: int) -> None:
+    # The reference is all pairs of groups at this distance, where the first groups follow the last one.
     def place(number: int) -> tuple[int, ...]:
         found: list[int] = []
         for length in grid.values():

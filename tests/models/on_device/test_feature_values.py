@@ -1,4 +1,4 @@
-"""Features of kernels whose numbers are counted by hand: a stream of float32 in groups of 64 on a V100."""
+"""Features of kernels with values counted by hand: a stream of float32 in groups of 64 on a V100."""
 
 from math import log, log1p
 
@@ -30,7 +30,7 @@ def strided(stride: int) -> lp.TranslationUnit:
 
 
 def written(value: str, length: int) -> lp.TranslationUnit:
-    """b[i] = *value*, of an array a that is so many times as long as b."""
+    """b[i] = *value*; array a has *length* times as many elements as b."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         f"b[i] = {value}",
@@ -46,7 +46,7 @@ def written(value: str, length: int) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", GROUP, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_groups_and_what_one_of_them_does(stream: Features):
+def test_number_of_groups_and_work_per_group(stream: Features):
     assert stream.told["groups"] == pytest.approx(log1p(N // GROUP))
     assert stream.told["warps of a group"] == pytest.approx(log1p(2))
     assert stream.told["work-items of a group"] == pytest.approx(log1p(GROUP))
@@ -59,15 +59,15 @@ def test_groups_and_what_one_of_them_does(stream: Features):
     ("stride", "load_sectors", "load_lines"),
     [(1, 4, 1), (2, 8, 2), (8, 32, 8), (32, 32, 32)],
 )
-def test_what_a_request_asks_of_memory(stride: int, load_sectors: int, load_lines: int):
+def test_sectors_and_lines_per_request(stride: int, load_sectors: int, load_lines: int):
     found = features(strided(stride)).told
-    # A store of neighbouring elements beside each load: 4 sectors, 1 line.
+    # Each load comes with a store of neighboring elements: 4 sectors, 1 line.
     assert found["sectors of a request"] == pytest.approx(log1p((load_sectors + 4) / 2))
     assert found["lines of a request"] == pytest.approx(log1p((load_lines + 1) / 2))
     assert found["sectors over fewest"] == pytest.approx(log1p((load_sectors / 4 + 1) / 2))
 
 
-def test_intensities_are_of_what_a_warp_executes(stream: Features):
+def test_intensities_count_the_instructions_of_a_warp(stream: Features):
     number = np.expm1(stream.told["instructions"])
     assert stream.told["compute intensity"] == pytest.approx(log1p((number - 2) / 2))
     # One multiplication for a load and a store.
@@ -78,7 +78,7 @@ def test_intensities_are_of_what_a_warp_executes(stream: Features):
     assert shares["share of global load"] == shares["share of global store"] == pytest.approx(1 / number)
 
 
-def test_loads_that_do_not_wait_for_each_other_are_parallel():
+def test_independent_loads_are_parallel():
     alone, together = (
         features(written(" + ".join(f"a[i + {place}*n]" for place in range(terms)), terms)).told for terms in (1, 4)
     )
@@ -87,8 +87,8 @@ def test_loads_that_do_not_wait_for_each_other_are_parallel():
     assert together["MLP"] == pytest.approx(log((4 + 1) / 2))
 
 
-def test_what_resides_on_a_core(stream: Features):
-    # 65,536 groups on 80 cores are 820 on some; 32 groups of two warps fit on a core of 64.
+def test_occupancy_and_rounds_of_groups(stream: Features):
+    # 65,536 groups on 80 cores are up to 820 on a core; 32 groups of two warps fit on a core of 64 warps.
     assert stream.told["occupancy"] == pytest.approx(1)
     assert stream.told["warps at once"] == pytest.approx(log1p(64))
     assert stream.told["groups at once"] == pytest.approx(log1p(32))
@@ -98,15 +98,15 @@ def test_what_resides_on_a_core(stream: Features):
     assert (stream.told["registers spilled"], stream.told["bank conflicts"]) == (0, 0)
 
 
-def test_what_comes_from_dram_passes_all_levels(stream: Features):
+def test_dram_traffic_passes_all_levels(stream: Features):
     assert stream.told["moved from DRAM"] == pytest.approx(1)
     assert stream.told["moved from L2"] == pytest.approx(1)
-    # Groups that do so little are over as soon as they begin.
+    # Groups with so little work take longest to start.
     assert stream.amounts["start over the busiest"] == pytest.approx(1)
     assert 0 < stream.amounts["L2 over the busiest"] < stream.amounts["DRAM over the busiest"] < 1
 
 
-def test_pipelines_are_told_over_the_busiest():
+def test_pipeline_features_are_relative_to_the_busiest():
     found = busy_features({"alu": 2e-6, "DRAM": 8e-6, "latency": 4e-6, "launches": 1.0})
     assert found.told == {
         "launches": pytest.approx(log(2)),
@@ -122,7 +122,7 @@ def test_pipelines_are_told_over_the_busiest():
     assert busy_features({"launches": 1.0}) == Features({})
 
 
-def test_without_a_device_graphs_and_counts_are_told():
+def test_features_without_a_device_come_from_graphs_and_counts():
     found = features(strided(1), None)
     assert found.told["sectors of a request"] == pytest.approx(log1p(4))
     assert "occupancy" not in found.told

@@ -1,4 +1,4 @@
-"""What lines of the source keep busy: it adds up to the utilization, which is that of the bytes and instructions."""
+"""Resource use by source line: it adds up to the utilization, which follows from bytes and instructions."""
 
 import loopy as lp
 import numpy as np
@@ -21,7 +21,7 @@ def reviews(knl: lp.TranslationUnit, **sizes: int) -> tuple[LaunchReview, ...]:
 
 
 def stencil() -> lp.TranslationUnit:
-    """Return sums of five neighbors, whose groups at the boundary do less than others."""
+    """Return sums of five neighbors; groups at the boundary do less work."""
     knl = lp.make_kernel(
         "{[i, j]: 1 <= i, j < n - 1}",
         "out[i, j] = a[i, j] + a[i-1, j] + a[i+1, j] + a[i, j-1] + a[i, j+1]",
@@ -34,7 +34,7 @@ def stencil() -> lp.TranslationUnit:
     return lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_shares_of_lines_add_up_to_the_utilization_of_each_resource():
+def test_shares_of_lines_add_up_to_the_utilization():
     kernels = [(build(), sizes) for build, sizes in PLANTED.values()]
     for knl, sizes in (*kernels, (two_launches(), {"n": 2**20}), (stencil(), {"n": 1026})):
         for review in reviews(knl, **sizes):
@@ -44,19 +44,19 @@ def test_shares_of_lines_add_up_to_the_utilization_of_each_resource():
             assert shares == pytest.approx(dict(review.utilization))
 
 
-def test_instructions_are_those_that_a_profiler_counts():
+def test_instructions_match_the_profiler_counter():
     (review,) = reviews(doubled(group=64), n=2**20)
     counted = lpp.counters(doubled(group=64), n=2**20, device=V100)
     issued = sum(each.instructions for each in review.work if each.resource == ISSUE)
     assert issued == pytest.approx(counted["smsp__inst_executed.sum"])
-    # 2^20 elements, 32 of a warp: a load and a store of each.
+    # 2^20 elements, 32 per warp: a load and a store of each.
     accesses = {each.access: each.instructions for each in review.work if each.access and each.resource == ISSUE}
     assert accesses == {"load a": 2**15, "store b": 2**15}
 
 
-def test_where_groups_differ_memory_is_as_busy_as_the_bytes_that_it_moves():
+def test_dram_utilization_matches_its_bytes_where_groups_differ():
     (review,) = reviews(stencil(), n=4098)
     bandwidth = lpp.roofline(stencil(), n=4098, device=V100).bandwidths["DRAM"]
-    # The last groups of the core that ends last are at the boundary, and do less than the mean.
+    # The last groups of the core that ends last are at the boundary and do less work than the mean.
     busy = review.traffic.moved["DRAM"] / bandwidth
     assert review.utilization["DRAM"] * review.seconds == pytest.approx(busy, rel=0.01)

@@ -1,4 +1,4 @@
-"""What people are shown of the pipeline that executes accesses of local memory, and what files of fits call it."""
+"""Names of the pipeline for accesses of local memory, in output and in files of fits."""
 
 import loopy as lp
 import numpy as np
@@ -15,7 +15,7 @@ V100 = lpp.load_device("nvidia-v100")
 
 
 def column_sums() -> lp.TranslationUnit:
-    """All groups read the columns of a small matrix: bound by the cache of the core."""
+    """Return sums over a small matrix whose columns all groups read: bound by the cache of the core."""
     arrays = [lp.GlobalArg("a", np.float32, shape="32, 64"), lp.GlobalArg("out", np.float32, shape="32*n"), ...]
     unit = lp.make_kernel(
         "{[g, l, k]: 0 <= g < n and 0 <= l < 32 and 0 <= k < 64}",
@@ -27,26 +27,26 @@ def column_sums() -> lp.TranslationUnit:
     return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
 
 
-def test_one_pipeline_is_for_local_memory_and_the_cache_that_it_is_part_of() -> None:
+def test_local_memory_and_l1_share_one_pipeline() -> None:
     timing = InstructionTimes(V100)
     assert timing.pipeline_of("local") == timing.pipeline_of("L1") == "load/store"
 
 
 @pytest.mark.parametrize("slug", ["amd-mi210"])
-def test_local_memory_of_its_own_is_called_what_it_is(slug: str) -> None:
+def test_separate_local_memory_is_a_pipeline_of_its_own(slug: str) -> None:
     device = lpp.load_device(slug)
     assert not any(level.holds_local_memory for level in device.memory)
     assert InstructionTimes(device).pipeline_of("local") == "local memory"
 
 
 @pytest.mark.parametrize("model", ["pipeline", "roofline", "volkov"])
-def test_a_kernel_without_local_memory_is_not_said_to_be_bound_by_it(model: str) -> None:
+def test_kernel_without_local_memory_is_not_bound_by_it(model: str) -> None:
     found = lpp.estimate(column_sums(), n=2**14, device=V100, model=model)
     assert "local" not in found.breakdown.by_property()
     assert "load/store" in found.breakdown.by_property()
 
 
-def test_files_of_fits_keep_their_columns_and_answers_show_names() -> None:
+def test_fits_keep_column_names_and_estimates_show_pipeline_names() -> None:
     kernel = staged(lpp.kernel_profile(column_sums(), n=2**14), V100).timed
     assert "local: global" in pipeline_shares(kernel)
     fit = lpp.fit([(column_sums(), {"n": n}, 1e-9 * n) for n in (2**12, 2**13, 2**14)], device="nvidia-v100")
@@ -55,7 +55,7 @@ def test_files_of_fits_keep_their_columns_and_answers_show_names() -> None:
     assert ("load/store: global" in properties, "local: global" in properties) == (True, False)
 
 
-def test_files_of_fits_of_processors_keep_their_columns() -> None:
+def test_fits_of_cpus_keep_column_names() -> None:
     table = lp.TemporaryVariable("t", np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
     unit = lp.make_kernel(
         "{[g, l]: 0 <= g < n and 0 <= l < 32}",
@@ -73,5 +73,5 @@ def test_files_of_fits_of_processors_keep_their_columns() -> None:
     assert all(name.partition(":")[0] == "local" for name in named)
 
 
-def test_other_columns_are_called_alike() -> None:
+def test_shown_names_of_other_columns() -> None:
     assert [shown(name) for name in ("local: private", "L2", "latency")] == ["load/store: private", "L2", "latency"]

@@ -1,4 +1,4 @@
-"""The columns of a processor: what goes in vectors, what goes one by one, and what passes of loops wait for."""
+"""The columns of a CPU: vector instructions, scalar instructions, and loop-carried dependences."""
 
 import loopy as lp
 import numpy as np
@@ -14,7 +14,7 @@ CLOCK = a_processor().clock
 
 
 def columns(domain: str, text: str) -> dict[str, float]:
-    """Return column -> cycles, of n work-items in groups of 64; launches as they are."""
+    """Return column -> cycles for n work-items in groups of 64; for launches, their number."""
     unit = lp.make_kernel(domain, text, [lp.GlobalArg("a, out", np.float32, shape=lp.auto), ...])
     unit = lp.split_iname(lp.assume(unit, "n >= 64"), "i", GROUP, outer_tag="g.0", inner_tag="l.0")
     graphs = lpp.kernel_profile(unit, warp_size=LANES, n=N)
@@ -23,7 +23,7 @@ def columns(domain: str, text: str) -> dict[str, float]:
     return {name: each if name == "launches" else each * CLOCK for name, each in sums.items()}
 
 
-def test_without_loops_everything_goes_in_vectors() -> None:
+def test_code_without_loops_is_vectorized() -> None:
     found = columns("{[i]: 0 <= i < n}", "out[i] = a[i] + 1")
     assert found["launches"] == 1
     assert found["start"] == a_processor().group_start * N / GROUP
@@ -31,25 +31,25 @@ def test_without_loops_everything_goes_in_vectors() -> None:
     assert not [name for name in found if "recurrences" in name]
 
 
-def test_a_sum_goes_one_by_one_and_waits_for_its_additions() -> None:
+def test_sum_is_scalar_and_has_a_recurrence() -> None:
     found = columns("{[i, k]: 0 <= i < n and 0 <= k < n}", "out[i] = sum(k, a[i + n*k]*a[k])")
-    passes = N * N
-    assert found["recurrences: fma f32"] == pytest.approx(passes * a_processor().completion_latency("fma", "f32"))
+    iterations = N * N
+    assert found["recurrences: fma f32"] == pytest.approx(iterations * a_processor().completion_latency("fma", "f32"))
     loads = a_processor().issue_latency("load global", "b32")
     stores = a_processor().issue_latency("store global", "b32")
-    assert found["L1: one by one"] == pytest.approx(2 * passes * loads + N * stores)
-    assert found["alu: one by one"] >= passes * a_processor().issue_latency("fma", "f32")
+    assert found["L1: one by one"] == pytest.approx(2 * iterations * loads + N * stores)
+    assert found["alu: one by one"] >= iterations * a_processor().issue_latency("fma", "f32")
     assert "alu" not in found
 
 
-def test_a_division_is_one_instruction() -> None:
+def test_division_is_one_instruction() -> None:
     found = columns("{[i, k]: 0 <= i < n and 0 <= k < n}", "out[i] = sum(k, 1/(a[i] + a[k]))")
     assert found["sfu: one by one"] == pytest.approx(N * N * a_processor().issue_latency("div", "f32"))
     assert found["recurrences: add f32"] == pytest.approx(N * N * a_processor().completion_latency("add", "f32"))
 
 
 @pytest.mark.parametrize("device", [a_processor(), lpp.load_device("nvidia-v100"), lpp.load_device("amd-r9-fury")])
-def test_one_launch_is_waited_for_and_those_that_follow_it_are_queued(device: lpp.Device) -> None:
+def test_launches_after_the_first_are_queued(device: lpp.Device) -> None:
     unit = lp.make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "a[i] = 2*a[i]\n... gbarrier\na[j] = 3*a[j]\n... gbarrier\na[k] = 4*a[k]",

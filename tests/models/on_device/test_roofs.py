@@ -1,4 +1,4 @@
-"""The roofline chart's data: roofs from the device's description, launches whose flop and bytes are known by hand."""
+"""The data of roofline charts: roofs from device parameters, launches with flop and bytes known by hand."""
 
 import json
 from collections.abc import Callable
@@ -20,11 +20,11 @@ V100 = lpp.load_device("nvidia-v100")
 N = 2**22
 
 
-def test_roofs_are_those_of_the_description() -> None:
+def test_roofs_follow_from_the_device_parameters() -> None:
     found = lpp.roofline(doubled(), n=N, device=V100)
     cycles = V100.cores * V100.clock
-    # 64 lanes of single precision, 32 of double, 16 of special functions; 4 issues of 32 lanes; the L1 and local memory
-    # are one pipeline of 128 B a cycle.
+    # 64 lanes of single precision, 32 of double, 16 of special functions; 4 issues of 32 lanes; L1 and local memory are
+    # one pipeline of 128 B per cycle.
     assert found.peaks == pytest.approx(
         {
             "f32 multiply-adds": 2 * 64 * cycles,
@@ -39,31 +39,31 @@ def test_roofs_are_those_of_the_description() -> None:
 
 
 @pytest.mark.parametrize("group", [16, 256])
-def test_a_stream_moves_eight_bytes_for_a_flop_by_way_of_all_memories(group: int) -> None:
+def test_stream_moves_eight_bytes_per_flop_through_all_levels(group: int) -> None:
     (launch,) = lpp.roofline(doubled(group=group), n=N, device=V100).launches
-    # A multiplication, a load and a store of 4 bytes for each of n elements, in full warps and in half ones.
+    # A multiplication, a load and a store of 4 bytes for each of n elements, in full warps and in half warps.
     assert launch.flops == N
     assert launch.moved == pytest.approx({"local and L1": 8 * N, "L2": 8 * N, "DRAM": 8 * N})
     assert launch.intensities == pytest.approx(dict.fromkeys(launch.moved, 1 / 8))
 
 
-def test_a_stream_is_at_the_roof_of_device_memory() -> None:
+def test_stream_is_at_the_dram_roof() -> None:
     found = lpp.roofline(doubled(group=256), n=N, device=V100)
     (launch,) = found.launches
     assert (launch.bound, launch.roof, launch.memory) == ("DRAM", "DRAM", "DRAM")
-    # The core with most groups has 205 of them, the mean core 204.8; latencies are told to a 64th of a cycle.
+    # The busiest core has 205 groups, the mean core 204.8; latencies are rounded to 1/64 of a cycle.
     assert launch.attainable == pytest.approx(found.bandwidths["DRAM"] / 8, rel=0.01)
 
 
-def test_the_time_is_that_of_the_roofline_model() -> None:
+def test_time_equals_the_roofline_estimate() -> None:
     found = lpp.roofline(doubled(), n=N, device=V100)
     estimate = lpp.estimate(doubled(), n=N, device=V100, model="roofline")
-    # The V100's description states no launch overhead.
+    # The device file of the V100 has no launch overhead.
     assert sum(launch.seconds for launch in found.launches) == pytest.approx(estimate.seconds)
 
 
 def sums() -> lp.TranslationUnit:
-    """Return b = a·(a + 2), a thousand times: multiply-adds on little data."""
+    """Return sums of a·(a + 2), a thousand times: multiply-adds on little data."""
     code = "b[i] = sum(j, a[i]*(a[i] + 2))"
     arrays = [lp.GlobalArg("a, b", np.float32, shape="n"), ...]
     known = {"name": "sums", "assumptions": "n >= 256 and n mod 256 = 0", "lang_version": (2018, 2)}
@@ -73,9 +73,7 @@ def sums() -> lp.TranslationUnit:
 
 @pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-a100", "amd-r9-fury"])
 @pytest.mark.parametrize("build", [lambda: doubled(group=256), sums])
-def test_no_launch_lies_above_its_roof_for_the_simulator_is_no_faster_than_the_roofline(
-    build: Callable[[], lp.TranslationUnit], device: str
-) -> None:
+def test_no_launch_lies_above_its_roof(build: Callable[[], lp.TranslationUnit], device: str) -> None:
     found = lpp.roofline(build(), n=2**20, device=device)
     assert found.model == "pipeline"
     (launch,) = found.launches
@@ -88,30 +86,30 @@ def test_no_launch_lies_above_its_roof_for_the_simulator_is_no_faster_than_the_r
     assert launch.performance <= min(roofs) * (1 + 1e-9)
 
 
-def test_arithmetic_has_a_roof_and_no_memory_that_binds() -> None:
+def test_compute_bound_launch_has_only_an_arithmetic_roof() -> None:
     (launch,) = lpp.roofline(sums(), n=2**20, device=V100).launches
     assert (launch.bound, launch.roof, launch.memory) == ("alu", "f32 multiply-adds", "")
 
 
-def test_predicted_times_are_those_of_the_model_without_what_launching_costs() -> None:
+def test_predicted_times_exclude_the_launch_overhead() -> None:
     device = replace(V100, launch_overhead=1e-3)
     found = lpp.roofline(two_launches(), n=2**20, device=device)
     estimate = lpp.estimate(two_launches(), n=2**20, device=device, model="pipeline")
     assert sum(launch.predicted for launch in found.launches) == pytest.approx(float(estimate) - 2e-3)
 
 
-def test_a_predictor_takes_the_place_of_the_device_and_of_the_simulator() -> None:
-    asked = {"device": "nvidia-v100", "model": "volkov"}
-    found = lpp.roofline(doubled(), n=N, predictor=lpp.predictor(**asked))
+def test_predictor_replaces_device_and_simulator() -> None:
+    options = {"device": "nvidia-v100", "model": "volkov"}
+    found = lpp.roofline(doubled(), n=N, predictor=lpp.predictor(**options))
     assert (found.model, found.device) == ("volkov", "nvidia-v100")
     (launch,) = found.launches
-    assert launch.predicted == pytest.approx(float(lpp.estimate(doubled(), n=N, **asked)))
+    assert launch.predicted == pytest.approx(float(lpp.estimate(doubled(), n=N, **options)))
     assert launch.seconds == lpp.roofline(doubled(), n=N, device=V100).launches[0].seconds
     with pytest.raises(ParameterError, match="predictor= already has a device"):
-        lpp.roofline(doubled(), n=N, device=V100, predictor=lpp.predictor(**asked))
+        lpp.roofline(doubled(), n=N, device=V100, predictor=lpp.predictor(**options))
 
 
-def test_a_fit_of_pipelines_predicts_launches_too_and_the_cost_of_launching_is_not_in_them() -> None:
+def test_fit_of_pipelines_predicts_launches_without_overhead() -> None:
     unit = doubled(group=256)
     (known,) = lpp.roofline(unit, n=N, device=V100).launches
     weights = {"DRAM": 2.0, "launches": 1e-2, "further launches": 1.0}
@@ -119,22 +117,22 @@ def test_a_fit_of_pipelines_predicts_launches_too_and_the_cost_of_launching_is_n
         model="linear", device="V100", slug="nvidia-v100", counting="executed", weights=weights, basis="pipelines"
     )
     found = lpp.roofline(unit, n=N, predictor=lpp.predictor(device="nvidia-v100", fit=fit))
-    # DRAM takes twice as long as described; the fit has no other weights.
+    # DRAM takes twice its modeled time; the fit has no other weights.
     assert found.launches[0].predicted == pytest.approx(2 * known.seconds)
     assert found.model == "linear"
 
 
-def test_a_predictor_that_is_of_no_device_is_refused() -> None:
+def test_predictor_without_launch_times_raises() -> None:
     with pytest.raises(ParameterError, match=r"needs the time of each launch, which 'linear' does not predict"):
         lpp.roofline(doubled(), n=N, predictor=lpp.predictor(device="amd-r9-fury", model="linear"))
 
 
-def test_a_launch_that_the_model_cannot_predict_lies_on_its_roof_and_a_note_says_why() -> None:
-    def refuses(launch: TimedLaunch) -> PredictedLaunch:
+def test_unpredictable_launch_is_drawn_on_its_roof_with_a_note() -> None:
+    def failing_model(launch: TimedLaunch) -> PredictedLaunch:
         raise MissingNumberError("latency of DRAM is unknown")
 
     kernel = lpp.timed_program(doubled(), n=N, device=V100)
-    found = roofline_of(kernel, "pipeline", refuses)
+    found = roofline_of(kernel, "pipeline", failing_model)
     (launch,) = found.launches
     assert (launch.predicted, launch.share, launch.share_in_words) == (None, None, "")
     assert launch.performance == launch.attainable > 0
@@ -143,38 +141,38 @@ def test_a_launch_that_the_model_cannot_predict_lies_on_its_roof_and_a_note_says
     assert "pipeline" not in found.report_text().answer
 
 
-def test_a_time_that_is_not_above_zero_is_no_answer() -> None:
+def test_negative_prediction_is_rejected_with_a_note() -> None:
     kernel = lpp.timed_program(doubled(), n=N, device=V100)
     found = roofline_of(kernel, "linear", lambda _: (-1e-3, ()))
     assert found.launches[0].predicted is None
     assert "doubled is drawn on its roof: 'linear' predicts -1 ms" in found.notes
 
 
-def test_plain_values_have_what_follows_from_the_fields_and_json_holds_them() -> None:
+def test_to_dict_includes_derived_values_and_converts_to_json() -> None:
     found = lpp.roofline(doubled(group=256), n=N, device=V100)
-    said = found.to_dict()
-    assert json.loads(json.dumps(said)) == said
-    (launch,), (plain,) = found.launches, said["launches"]
-    assert (said["model"], said["device"], said["sizes"]) == ("pipeline", "nvidia-v100", {"n": N})
+    reported = found.to_dict()
+    assert json.loads(json.dumps(reported)) == reported
+    (launch,), (plain,) = found.launches, reported["launches"]
+    assert (reported["model"], reported["device"], reported["sizes"]) == ("pipeline", "nvidia-v100", {"n": N})
     assert plain["attainable"] == launch.attainable > plain["performance"] == launch.flops / plain["predicted"]
     assert (plain["roof"], plain["share"]) == ("DRAM", launch.share)
 
 
-def test_the_sheet_says_predicted_times_shares_and_roofs() -> None:
+def test_report_text_lists_predicted_times_shares_and_roofs() -> None:
     found = lpp.roofline(doubled(group=256), n=N, device=V100)
     (launch,) = found.launches
     assert launch.share_in_words == f"{100 * launch.share:.0f} % of its roof (DRAM)"
-    read = str(found)
+    printed = str(found)
     predicted, least = (duration(each) for each in (launch.predicted, launch.seconds))
-    assert f"{predicted} predicted by pipeline, at least {least} without launch overhead" in " ".join(read.split())
-    row = next(line.split() for line in read.splitlines() if line.startswith("  doubled"))
+    assert f"{predicted} predicted by pipeline, at least {least} without launch overhead" in " ".join(printed.split())
+    row = next(line.split() for line in printed.splitlines() if line.startswith("  doubled"))
     assert row == ["doubled", "DRAM", "DRAM", *predicted.split(), *least.split(), *in_percent(launch.share).split()]
 
 
-def test_what_no_roof_is_of_is_said_to_lie_below_all_of_them() -> None:
+def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
     stream = lpp.roofline(doubled(group=256), n=N, device=V100)
     assert stream.below_all_roofs == ""
-    # Lanes run down a column: each of four requests asks for 16 lines, and the load/store units take one a cycle.
+    # Lanes run down a column: each of four requests needs 16 lines, and the load/store units process one per cycle.
     rows = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}", "b[i, j] = a[i, j] + a[i, j+1] + a[i, j+2]",
         [lp.GlobalArg("a", np.float32, shape="n, n+2"), lp.GlobalArg("b", np.float32, shape="n, n"), ...],
@@ -190,7 +188,7 @@ def test_what_no_roof_is_of_is_said_to_lie_below_all_of_them() -> None:
     assert found.below_all_roofs in str(found).replace("\n    ", " ")
 
 
-def test_a_copy_has_no_flop() -> None:
+def test_copy_has_no_flop() -> None:
     copy = lp.make_kernel(
         "{[i]: 0 <= i < n}", "b[i] = a[i]", [lp.GlobalArg("a,b", np.float32, shape="n"), ...], lang_version=(2018, 2)
     )
@@ -200,7 +198,7 @@ def test_a_copy_has_no_flop() -> None:
     assert (launch.flops, launch.performance, launch.attainable) == (0, 0, 0)
 
 
-def test_a_launch_that_takes_no_time_has_no_performance() -> None:
+def test_launch_of_zero_time_has_no_performance() -> None:
     nothing = LaunchUnderRoofs("empty", 0.0, {}, 0.0, "issues")
     assert (nothing.performance, nothing.attainable, nothing.share) == (0, 0, None)
 
@@ -209,9 +207,9 @@ def without_bandwidth(level: MemoryLevel) -> MemoryLevel:
     return replace(level, bandwidth=None, sustained_bandwidth=None, bandwidth_per_core=None)
 
 
-def test_a_roof_that_is_not_described_is_that_of_a_relative_and_said_to_be() -> None:
+def test_unknown_bandwidth_is_assumed_from_a_related_device() -> None:
     device = replace(V100, memory=tuple(without_bandwidth(x) if x.name == "L2" else x for x in V100.memory))
     found, known = (lpp.roofline(doubled(), n=N, device=each) for each in (device, V100))
     assert found.bandwidths["L2"] == pytest.approx(known.bandwidths["L2"])
-    (said,) = (note for note in found.notes if "L2" in note)
-    assert said.startswith("assumed throughputs of nvidia-v100: L2 2.45 TB/s (2.7 times")
+    (reported,) = (note for note in found.notes if "L2" in note)
+    assert reported.startswith("assumed throughputs of nvidia-v100: L2 2.45 TB/s (2.7 times")

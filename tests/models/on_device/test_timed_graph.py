@@ -1,4 +1,4 @@
-"""Machine graphs on the pipelines of a device: an access takes the pipeline of each level that moves some of it."""
+"""Machine graphs on the pipelines of a device: an access uses the pipeline of each level that it reaches."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ ALU, NEAR, FAR = (Timed(name, issue, 20) for name, issue in (("alu", 1), ("near"
 SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DRAM": 0.5})
 
 
-def test_an_access_takes_all_its_pipelines_and_what_waits_for_it_waits_for_all() -> None:
+def test_dependents_of_an_access_wait_for_all_its_pipelines() -> None:
     graph = Idg.from_edges(["load", "alu"], [(0, 1), (1, 0, 1)], trips=3)
     timed = TimedGraph.of(graph, [[NEAR, FAR], [ALU]])
     places = timed.graph.body[-1].body
@@ -42,7 +42,7 @@ def test_levels_move_the_shares_that_reach_them() -> None:
     timing = InstructionTimes(load_device("v100"))
     coalesced, strided = (timing.memory("load", SERVED, NeededNumbers(8, lines)) for lines in (2, 8))
     assert [each.pipeline for each in coalesced] == ["load/store", "L2", "DRAM"]
-    # 256 bytes at 128 a cycle; a line a cycle where the lanes are far apart, and the rest is the same.
+    # 256 bytes at 128 per cycle; one line per cycle if the lanes are far apart, with no change at other levels.
     assert [each[0].lambdas.issue for each in (coalesced, strided)] == [2, 8]
     assert coalesced[1:] == strided[1:]
     whole = Served(dict.fromkeys(SERVED.asked, 1.0), SERVED.waited)
@@ -54,40 +54,38 @@ def test_levels_move_the_shares_that_reach_them() -> None:
 @pytest.mark.parametrize(
     ("device", "cycles"),
     [
-        ("v100", (1, 2, 4)),  # 32 units take a warp in a cycle, and banks 128 bytes
-        ("rtx-2080-ti", (2, 4, 8)),  # 16 units, and banks 64 bytes a cycle
-        ("rtx-3090", (2, 2, 4)),  # 16 units, and banks 128 bytes
+        ("v100", (1, 2, 4)),  # 32 units issue a warp per cycle; banks transfer 128 bytes
+        ("rtx-2080-ti", (2, 4, 8)),  # 16 units; banks transfer 64 bytes per cycle
+        ("rtx-3090", (2, 2, 4)),  # 16 units; banks transfer 128 bytes per cycle
     ],
 )
-def test_an_access_of_local_memory_takes_the_slower_of_its_addresses_and_its_data(
-    device: str, cycles: tuple[int, ...]
-) -> None:
+def test_local_memory_access_takes_the_longer_of_address_and_data(device: str, cycles: tuple[int, ...]) -> None:
     timing = InstructionTimes(load_device(device))
-    alone, *others = (timing.local_memory(passes) for passes in (1, 2, 4))
+    alone, *others = (timing.local_memory(wavefronts) for wavefronts in (1, 2, 4))
     assert tuple(each.issue for each in (alone, *others)) == cycles
-    a_pass = cycles[-1] / 4
-    assert [each.latency - alone.latency for each in others] == [a_pass, 3 * a_pass]
+    per_wavefront = cycles[-1] / 4
+    assert [each.latency - alone.latency for each in others] == [per_wavefront, 3 * per_wavefront]
 
 
-def test_a_load_that_was_timed_tells_what_one_without_conflicts_takes() -> None:
+def test_measured_load_sets_the_time_without_bank_conflicts() -> None:
     known = load_device("rtx-3090")
     timed = described.InstructionTiming(slug=known.slug, place="instructions.load local b32", issue=3.0)
     timing = InstructionTimes(replace(known, instructions=(*known.instructions, timed)))
-    assert [timing.local_memory(passes).issue for passes in (1, 2, 4)] == [3, 3, 4]
+    assert [timing.local_memory(wavefronts).issue for wavefronts in (1, 2, 4)] == [3, 3, 4]
 
 
 @pytest.mark.parametrize(
     ("device", "cycles"),
     [("v100", (1, 1, 2, 4)), ("rtx-2080-ti", (2, 2, 4, 8)), ("rtx-3090", (2, 2, 2, 4))],
 )
-def test_a_load_that_hits_takes_the_slower_of_its_addresses_and_its_data(device: str, cycles: tuple[int, ...]) -> None:
+def test_cache_hit_takes_the_longer_of_address_and_data(device: str, cycles: tuple[int, ...]) -> None:
     timing, hits = InstructionTimes(load_device(device)), Served({"L1": 1.0}, {"L1": 1.0})
-    # a word for all lanes, a word for each, 8 bytes by half warps, 16 bytes by quarters
+    # one word for all lanes, one word for each, 8 bytes by half warps, 16 bytes by quarter warps
     asked = (NeededNumbers(1, 1, 1), NeededNumbers(4, 1, 1), NeededNumbers(8, 2, 2), NeededNumbers(16, 4, 4))
     assert tuple(each.issue for (each,) in (timing.memory("load", hits, one) for one in asked)) == cycles
 
 
-def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> None:
+def test_stores_reach_all_caches_but_load_hits_do_not() -> None:
     timing = InstructionTimes(load_device("v100"))
     hits = Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)
     assert [each.pipeline for each in timing.memory("load", hits, NeededNumbers(8, 2))] == ["load/store"]
@@ -98,7 +96,7 @@ def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> No
     ("device", "integers"),
     [("v100", "integer"), ("rtx-2070", "integer"), ("rtx-3090", "integer"), ("h100", "integer"), ("gtx-1060", "alu")],
 )
-def test_integers_have_lanes_of_their_own_since_volta_but_for_multiplications(device: str, integers: str) -> None:
+def test_integers_except_products_have_their_own_lanes_since_volta(device: str, integers: str) -> None:
     timing = InstructionTimes(load_device(device))
     pipelines = {
         (kind, dtype): timing.arithmetic(Instruction(kind, dtype, "alu")).pipeline
@@ -118,7 +116,7 @@ def test_integers_have_lanes_of_their_own_since_volta_but_for_multiplications(de
 
 
 @pytest.mark.parametrize(("groups", "balance"), [(1, 1 / 80), (40, 1 / 2), (80, 1), (81, 81 / 160), (160, 1)])
-def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, balance: float) -> None:
+def test_use_of_shared_levels_scales_with_the_number_of_groups(groups: int, balance: float) -> None:
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "y[i] = 2*x[i]",
@@ -130,18 +128,18 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
     roofline = loopyperf.roofline(unit, n=256 * groups, device="v100")
     (found,) = roofline.launches
     assert found.moved["DRAM"] == 256 * groups * 8
-    if groups > 1:  # one group takes longer to be issued
+    if groups > 1:  # a single group is bound by issue
         assert found.seconds == pytest.approx(found.moved["DRAM"] / roofline.bandwidths["DRAM"], rel=0.01)
     every = InstructionTimes(load_device("v100")).memory("load", SERVED, NeededNumbers(8, 2))
     timings = [every, [each.balanced(balance, {}) for each in every]]
     assert timings[0][0] == timings[1][0]
-    for level, share in ((1, 1 / 2), (2, 1 / 4)):  # a line a cycle is the most that a core takes
+    for level, share in ((1, 1 / 2), (2, 1 / 4)):  # a core takes at most one line per cycle
         shared, own = (float(each[level].issue) for each in timings)
         assert own == pytest.approx(max(shared * balance, share * 8 * 32 / 128))
 
 
-def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:
-    # 80 cores, half a group a cycle: a core begins one every 160 cycles, each of its 4 warps after 40.
+def test_groups_start_at_the_rate_of_the_device() -> None:
+    # 80 cores, half a group per cycle: a core starts one every 160 cycles, one of its 4 warps every 40.
     assert InstructionTimes(load_device("v100")).start(4) == Timed("start", 40, 350, shared=Shared("", 40, 1 / 64))
     assert InstructionTimes(load_device("h100-pcie")).start(4) == Timed(
         "start", 1 / 64, 437, shared=Shared("", 0, 1 / 64)
@@ -153,7 +151,7 @@ def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places
     assert found.cycles == pytest.approx(160 * 1000, rel=0.01)
 
 
-def test_what_is_assumed_of_an_access_is_recorded_with_its_share_of_the_latency() -> None:
+def test_assumed_latency_is_recorded_with_its_share_of_the_total() -> None:
     device = load_device("rtx-3090")
     near = {"L1": 1.0, "L2": 0.0, "DRAM": 0.0}
     timing = InstructionTimes(device)
@@ -168,7 +166,7 @@ def test_what_is_assumed_of_an_access_is_recorded_with_its_share_of_the_latency(
     assert latencies == [f"DRAM {there:.3g} cycles"]
 
 
-def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_recorded() -> None:
+def test_unmeasured_arithmetic_takes_the_assumed_time_of_additions() -> None:
     # Lemeire's table 5 has multiplications of integers, but no additions.
     device = load_device("tesla-c2050")
     timing = InstructionTimes(device)
@@ -179,13 +177,13 @@ def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_recorded
     assert [(each.number, each.as_what) for each in timing.substituted] == [("add i32 18 cycles", "as 'add f32'")]
 
 
-def test_the_reciprocal_and_the_conversions_in_a_division_of_integers_are_those_of_floats() -> None:
+def test_integer_division_uses_float_reciprocal_and_conversions() -> None:
     timing = InstructionTimes(load_device("tesla-c2050"))
     for kind in ("mufu", "convert"):
         integer, real = (timing.arithmetic(Instruction(kind, dtype, "alu")) for dtype in ("i32", "f32"))
         assert integer.lambdas == real.lambdas
 
 
-def test_what_is_no_arithmetic_of_the_lanes_needs_a_latency_of_its_own() -> None:
+def test_missing_latency_of_a_special_function_raises() -> None:
     with pytest.raises(MissingNumberError, match="'pow f32'"):
         InstructionTimes(load_device("tesla-c2050")).arithmetic(Instruction("pow", "f32", "sfu"))

@@ -1,4 +1,4 @@
-"""Which level serves an array: launches whose traffic is known by hand, on a V100."""
+"""Memory levels that serve an array: launches with traffic known by hand, on a V100."""
 
 import loopy as lp
 import numpy as np
@@ -17,7 +17,7 @@ ALL = Residence(8, 640, 80)
 
 
 def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes: int) -> LaunchProfile:
-    """Return the launch of *code* in groups of 256 along ``i``, with loops in the *order* that is given."""
+    """Return the launch of *code* in groups of 256 along ``i``, with loops in the given *order*."""
     unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
     unit = lp.prioritize_loops(unit, order) if order else unit
@@ -26,7 +26,7 @@ def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes:
 
 
 def served(found: LaunchProfile, residence: Residence = ALL, *, b: float, **loaded: float) -> dict[str, Served]:
-    """Return how far the loads of each array go, and the stores to *b*."""
+    """Return the levels that the loads of each array reach, and those of the stores to *b*."""
     ways = {ArrayStream("b", "store"): b} | {ArrayStream(array, "load"): number for array, number in loaded.items()}
     return {way.array: each for way, each in levels_that_serve(found, V100, residence, ways).items()}
 
@@ -35,26 +35,26 @@ def floats(names: str, length: str) -> lp.GlobalArg:
     return lp.GlobalArg(names, np.float32, shape=length)
 
 
-def test_a_stream_comes_from_memory() -> None:
-    # A group of 256 floats: 32 sectors of each array, none of them asked for twice.
+def test_stream_comes_from_dram() -> None:
+    # A group of 256 floats: 32 sectors of each array, none of them requested twice.
     found = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats("a,b", "n"), n=2**26)
     for each in served(found, a=32, b=32).values():
         assert each.asked == each.waited == {"L1": 1, "L2": 1, "DRAM": 1}
 
 
-def test_what_fits_into_the_last_cache_is_fetched_once() -> None:
+def test_data_that_fit_into_l2_are_fetched_once() -> None:
     # All groups read the same 2^16 floats, 8192 sectors, one after the other: 2^20 / 256 = 4096 groups.
     code = "b[i] = sum(k, a[k])"
     found = launch("{[i,k]: 0<=i<n and 0<=k<65536}", code, floats("a", "65536"), floats("b", "n"), n=2**20)
     asked = served(found, a=65536 * 8.0, b=32)["a"].asked
-    # In each warp's 65536 loads of one sector, L1 keeps the sector for the seven that follow, and for other warps.
-    # It has room for half of them, which the groups of a core share; the first 80 groups find nothing.
+    # Each of a warp's 65536 loads is of one sector, which L1 keeps for the seven that follow and for other warps.
+    # L1 has room for half of the sectors, which the groups of a core share; the first 80 groups miss.
     assert asked["L2"] == pytest.approx((1 - 1 / 2 * (1 - 80 / 4096)) / 64, rel=0.04)
     assert asked["DRAM"] == pytest.approx(8192 / 4096 / (65536 * 8), rel=1e-3)
 
 
-def test_neighbours_of_a_pass_wait_as_long_as_the_first_one() -> None:
-    # Three loads of a group: 32 + 33 + 33 sectors where 33 are distinct.
+def test_accesses_to_sectors_in_flight_wait_as_long_as_the_first() -> None:
+    # Three loads of a group: 32 + 33 + 33 sectors, of which 33 are distinct.
     code = "b[i] = a[i] + a[i+1] + a[i+2]"
     found = launch("{[i]: 0<=i<n}", code, floats("a", "n + 2"), floats("b", "n"), n=2**26)
     each = served(found, a=98, b=32)["a"]
@@ -62,14 +62,14 @@ def test_neighbours_of_a_pass_wait_as_long_as_the_first_one() -> None:
     assert each.waited["L2"] == 1
 
 
-def test_more_resident_groups_leave_less_of_the_cache() -> None:
-    # A group reads 32 KiB four times, all of it before any of it again: it fits where four groups share 128 KiB.
+def test_more_resident_groups_leave_less_cache_for_each() -> None:
+    # A group reads 32 KiB four times, each time as a whole: this fits if at most four groups share 128 KiB.
     code = "b[i] = sum([r,k], a[i + n*k] + 0*r)"
     domain = "{[i,r,k]: 0<=i<n and 0<=r<4 and 0<=k<32}"
     found = launch(domain, code, floats("a", "32*n"), floats("b", "n"), order="r,k", n=2**20)
     few, many = (served(found, Residence(groups, 80 * groups, 80), a=4 * 1024, b=32)["a"] for groups in (3, 8))
     assert few.asked["L2"] == pytest.approx(1 / 4)
-    # With eight, 16 KiB are left for each: half of it is there still.
+    # With eight, 16 KiB are left for each, and half of the data stay there.
     assert many.asked["L2"] == pytest.approx(1 / 2 * 1 / 4 + 1 / 2, abs=0.02)
 
 
@@ -88,8 +88,8 @@ NEIGHBOURS = "a[i] = a[i + n + 256] + a[i + n + 257] + a[i + n + 258]"
         pytest.param(NEIGHBOURS, 98, {"load": 32, "store": 32}, id="what is loaded three times is fetched once"),
     ],
 )
-def test_what_is_stored_is_moved_beside_what_is_loaded(code: str, loaded: float, moved: dict[str, float]) -> None:
-    # A group of 256 floats: 32 sectors. Those that it has in common with its neighbours, L2 fetches once.
+def test_loads_and_stores_of_one_array_are_both_moved(code: str, loaded: float, moved: dict[str, float]) -> None:
+    # A group of 256 floats: 32 sectors. L2 fetches those that it shares with neighboring groups once.
     found = launch("{[i]: 0<=i<n}", code, floats("a", "2*n + 260"), n=2**26)
     asked = {ArrayStream("a", "load"): loaded, ArrayStream("a", "store"): 32.0}
     for way, each in levels_that_serve(found, V100, ALL, asked).items():
@@ -97,7 +97,7 @@ def test_what_is_stored_is_moved_beside_what_is_loaded(code: str, loaded: float,
         assert each.waited["DRAM"] == pytest.approx(1, rel=0.05)
 
 
-def test_time_steps_of_one_array_load_the_one_and_store_the_other() -> None:
+def test_time_steps_of_one_array_are_separate_streams() -> None:
     code = "u[1,i] = u[0,i] + u[0,i+1] + u[0,i+2]"
     found = launch("{[i]: 0<=i<n}", code, lp.GlobalArg("u", np.float32, shape="2, n + 2"), n=2**26)
     asked = {ArrayStream("u", "load"): 98.0, ArrayStream("u", "store"): 32.0}
@@ -107,7 +107,7 @@ def test_time_steps_of_one_array_load_the_one_and_store_the_other() -> None:
 
 
 @pytest.mark.parametrize("model", ["pipeline", "roofline", "gpuperf"])
-def test_what_is_changed_in_place_takes_as_long_as_what_is_written_elsewhere(model: str) -> None:
+def test_in_place_update_takes_as_long_as_out_of_place(model: str) -> None:
     def seconds(code: str, names: str) -> float:
         unit = lp.make_kernel("{[i]: 0<=i<n}", code, [floats(names, "n"), ...], target=lp.PyOpenCLTarget())
         unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
@@ -124,43 +124,43 @@ def test_what_is_changed_in_place_takes_as_long_as_what_is_written_elsewhere(mod
 
 
 def of_stacks(found: LaunchProfile, residence: Residence) -> dict[str, Served]:
-    """Return how far the accesses of private memory of *found* go."""
+    """Return the levels that the private-memory accesses of *found* reach."""
     stacks = {kind: StackReuse.of(lowered(each.graph), 32) for kind, each in enumerate(found.classes)}
     return levels_that_serve_stacks(found, V100, residence, stacks, tuple(stacks))
 
 
-def walked(passes: int, elements: int) -> LaunchProfile:
-    """Return a launch whose work-items add to each element of a private array in each pass."""
+def stack_updates(repeats: int, elements: int) -> LaunchProfile:
+    """Return a launch whose work-items add to each element of a private array *repeats* times."""
     code = "for p,k\n t[k] = t[k] + a[i + p] {id=w}\n end\n for j\n b[i] = b[i] + t[j] {dep=w}\n end"
     stack = lp.TemporaryVariable("t", np.float32, shape=(elements,), address_space=lp.AddressSpace.PRIVATE)
-    domain = f"{{[i,p,k,j]: 0<=i<n and 0<=p<{passes} and 0<=k<m and 0<=j<m and k,j<{elements}}}"
-    arrays = (floats("a", f"n + {passes}"), floats("b", "n"), lp.ValueArg("m", np.int32), stack)
+    domain = f"{{[i,p,k,j]: 0<=i<n and 0<=p<{repeats} and 0<=k<m and 0<=j<m and k,j<{elements}}}"
+    arrays = (floats("a", f"n + {repeats}"), floats("b", "n"), lp.ValueArg("m", np.int32), stack)
     return launch(domain, code, *arrays, order="p,k", n=2**20, m=elements)
 
 
-def test_stacks_go_to_the_nearest_level_that_has_room() -> None:
-    # 100 floats of each of 32 lanes: 12,800 bytes a warp, 8 warps a group. One group fits into L1, two into 128 KiB do
-    # not; 6 MiB have room for 61 groups.
-    found = walked(10, 100)
-    here, both, nowhere = (
+def test_stacks_reside_in_the_nearest_level_that_fits() -> None:
+    # 100 floats of each of 32 lanes: 12,800 bytes per warp, 8 warps per group. One group fits into the 128 KiB of L1,
+    # two do not; 6 MiB have room for 61 groups.
+    found = stack_updates(10, 100)
+    in_l1, in_l2, in_dram = (
         of_stacks(found, Residence(groups, all_, all_ // groups))["load"].asked
         for groups, all_ in ((1, 60), (2, 60), (2, 160))
     )
-    assert here == {"L1": 1, "L2": 0, "DRAM": 0}
-    assert both == {"L1": 1, "L2": 1, "DRAM": 0}
-    assert nowhere == {"L1": 1, "L2": 1, "DRAM": 1}
+    assert in_l1 == {"L1": 1, "L2": 0, "DRAM": 0}
+    assert in_l2 == {"L1": 1, "L2": 1, "DRAM": 0}
+    assert in_dram == {"L1": 1, "L2": 1, "DRAM": 1}
 
 
-def test_what_is_stored_is_written_once_for_each_time_that_it_is_given_up() -> None:
-    found = walked(10, 100)
+def test_stack_stores_are_written_once_per_eviction() -> None:
+    found = stack_updates(10, 100)
     load, store = (of_stacks(found, Residence(2, 160, 80))[kind].asked["DRAM"] for kind in ("load", "store"))
     assert (load, store) == (1, 1)
-    # The elements are the same 10 again and again: nothing is given up before it is loaded, and stored, again.
-    found = walked(100, 10)
+    # The same 10 elements are reused: none is evicted before it is loaded and stored again.
+    found = stack_updates(100, 10)
     assert of_stacks(found, Residence(2, 160, 80))["store"].asked["DRAM"] == 0
 
 
-def test_a_launch_without_stacks_asks_for_nothing_of_them() -> None:
+def test_launch_without_stacks_has_no_stack_traffic() -> None:
     found = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats("a", "n"), floats("b", "n"), n=2**20)
     served = of_stacks(found, Residence(2, 160, 80))
     assert {kind: each.asked["DRAM"] for kind, each in served.items()} == {"load": 0, "store": 0}
@@ -169,8 +169,8 @@ def test_a_launch_without_stacks_asks_for_nothing_of_them() -> None:
 # }}}
 
 
-def test_loads_that_bound_loops_are_made() -> None:
-    # Of a row of one element: its end and that of the row before, in lines that neighbours share, the element, the sum.
+def test_loads_of_loop_bounds_are_counted() -> None:
+    # For a row of one element: its end and that of the row before, in lines shared by neighbors; the element; the sum.
     unit = lp.make_kernel(
         ["{[i]: 0<=i<n}", "[first, end] -> {[j]: first <= j < end}"],
         "<> first = a[i]\n<> end = a[i+1]\nb[i] = sum(j, v[j])",
@@ -186,8 +186,8 @@ def test_loads_that_bound_loops_are_made() -> None:
 
 
 @pytest.mark.parametrize("groups", [1024, 1088])
-def test_groups_that_do_more_than_others_move_more(groups: int) -> None:
-    # Group g reads g // 64 + 1 rows of 128 floats, each of which nobody else reads, and writes one.
+def test_groups_of_unequal_work_move_unequal_amounts(groups: int) -> None:
+    # Group g reads g // 64 + 1 rows of 128 floats, which no other group reads, and writes one.
     unit = lp.make_kernel(
         "{[g,l,j]: 0<=g<ng and 0<=l<128 and 0<=64*j<=g}",
         "y[g,l] = sum(j, x[j,g,l])",

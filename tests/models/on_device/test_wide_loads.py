@@ -1,4 +1,4 @@
-"""Loads of neighbours in local memory that a compiler makes one: which does so, and what the banks take for it."""
+"""Merged loads of neighboring elements in local memory: which compilers generate them, and their wavefronts."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ TILE = 16
 
 
 def product(target: lp.TargetBase, rows: int) -> lp.TranslationUnit:
-    """Return c = a·b in groups of 16 x 16 work-items of *rows* rows each, whose rows of a lie one after the other."""
+    """Return c = a·b in groups of 16 x 16 work-items, each of which computes elements of *rows* consecutive rows."""
     unit = lp.make_kernel(
         "{[i,j,k]: 0<=i,j,k<256}",
         "c[i,j] = sum(k, a[i,k]*b[k,j])",
@@ -33,7 +33,7 @@ def product(target: lp.TargetBase, rows: int) -> lp.TranslationUnit:
 
 
 def local_loads(unit: lp.TranslationUnit, device: str) -> Iterator[tuple[str, int, float]]:
-    """Yield the array, the bits and the passes through the banks of each load from local memory."""
+    """Yield the array, the bits and the wavefronts of each load from local memory."""
     (launch,) = lpp.timed_program(unit, device=device).launches
     for _, instruction, request in launch.requested():
         if instruction.subsystem == "local" and instruction.kind == "load":
@@ -41,7 +41,7 @@ def local_loads(unit: lp.TranslationUnit, device: str) -> Iterator[tuple[str, in
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4])
-def test_a_wide_load_takes_the_passes_of_its_own_addresses(rows: int) -> None:
+def test_wide_load_has_the_wavefronts_of_its_addresses(rows: int) -> None:
     lanes = np.arange(32)
     by_hand = bank_access(lanes, 4 * TILE * rows * (lanes // TILE), 16).wavefronts
     found = {each for each in local_loads(product(lp.CudaTarget(), rows), "a100") if each[0].startswith("a")}
@@ -58,7 +58,5 @@ def test_a_wide_load_takes_the_passes_of_its_own_addresses(rows: int) -> None:
         (lp.PyOpenCLTarget(), "amd-mi210", {32, 128}),
     ],
 )
-def test_nvidias_compiler_of_opencl_leaves_loads_of_neighbours_as_they_are(
-    target: lp.TargetBase, device: str, bits: set[int]
-) -> None:
+def test_only_nvidias_opencl_compiler_does_not_merge_loads(target: lp.TargetBase, device: str, bits: set[int]) -> None:
     assert {each[1] for each in local_loads(product(target, 1), device)} == bits

@@ -1,4 +1,4 @@
-"""Evaluating counts: exact, vectorised, and only at sizes that are integers, complete and assumed."""
+"""Test evaluation of counts: exact, vectorized, and only at complete integer sizes that satisfy the assumptions."""
 
 import islpy as isl
 import numpy as np
@@ -20,13 +20,13 @@ def counted(domain: str, condition: str = "") -> QuasiPolynomial:
 
 @pytest.fixture
 def rectangle() -> QuasiPolynomial:
-    """n·m points."""
+    """Return the count of n·m points."""
     return counted("{ [i, j] : 0 <= i < n and 0 <= j < m }", "n >= 1 and m >= 1")
 
 
 @pytest.fixture
 def tiles() -> QuasiPolynomial:
-    """n/16 points; m does not matter."""
+    """Return the count of n/16 points, which does not depend on m."""
     return counted("{ [i] : 0 <= 16*i < n }", "n >= 16 and n mod 16 = 0 and m >= n")
 
 
@@ -34,31 +34,31 @@ def tiles() -> QuasiPolynomial:
 
 
 @pytest.mark.parametrize("integer", [3, np.int8(3), np.uint16(3), np.int64(3)])
-def test_any_integer_type_is_a_size(rectangle: QuasiPolynomial, integer: int) -> None:
+def test_any_integer_type_is_accepted_as_a_size(rectangle: QuasiPolynomial, integer: int) -> None:
     count = rectangle(n=integer, m=2**40)
     assert count == 3 * 2**40
     assert type(count) is int
 
 
 @pytest.mark.parametrize("wrong", [3.0, True, np.float64(3), np.bool_(True), "3", None, 3j, [3]])
-def test_what_is_not_an_integer_is_no_size(rectangle: QuasiPolynomial, wrong: object) -> None:
+def test_size_that_is_not_an_integer_is_rejected(rectangle: QuasiPolynomial, wrong: object) -> None:
     with pytest.raises(ParameterError, match=r"size n must be an integer, got .*\("):
         rectangle(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_missing_size_is_named_with_all_that_are_needed(rectangle: QuasiPolynomial) -> None:
+def test_missing_size_is_named_with_all_needed_sizes(rectangle: QuasiPolynomial) -> None:
     with pytest.raises(ParameterError, match="missing size n; the sizes needed are: m, n"):
         rectangle(m=1)
     with pytest.raises(ParameterError, match="missing size m, n; the sizes needed are: m, n"):
         rectangle.evaluate()
 
 
-def test_a_superfluous_size_is_named_with_all_that_the_kernel_takes(rectangle: QuasiPolynomial) -> None:
+def test_superfluous_size_is_named_with_all_valid_sizes(rectangle: QuasiPolynomial) -> None:
     with pytest.raises(ParameterError, match="superfluous size k, l; the sizes that the kernel takes are: m, n"):
         rectangle(m=1, n=1, l=1, k=1)
 
 
-def test_a_size_of_the_kernel_that_does_not_matter_may_be_given(tiles: QuasiPolynomial) -> None:
+def test_size_without_effect_may_be_given(tiles: QuasiPolynomial) -> None:
     assert tiles.parameters == {"n"}
     assert tiles(n=32) == tiles(n=32, m=32) == 2
 
@@ -70,28 +70,28 @@ def test_a_size_of_the_kernel_that_does_not_matter_may_be_given(tiles: QuasiPoly
 
 
 @pytest.mark.parametrize("sizes", [{"n": 0}, {"n": 17}, {"n": -16}, {"n": 32, "m": 31}])
-def test_sizes_outside_of_the_assumptions_are_refused(tiles: QuasiPolynomial, sizes: dict[str, int]) -> None:
+def test_sizes_outside_of_the_assumptions_are_rejected(tiles: QuasiPolynomial, sizes: dict[str, int]) -> None:
     with pytest.raises(ParameterError, match="violates the kernel's assumptions: "):
         tiles(**sizes)
     with pytest.raises(ParameterError, match="violates the kernel's assumptions: "):
         tiles.evaluate(**{name: np.array([size]) for name, size in sizes.items()})
 
 
-def test_a_refusal_says_which_size_and_what_is_assumed(tiles: QuasiPolynomial) -> None:
+def test_error_names_the_size_and_the_assumptions(tiles: QuasiPolynomial) -> None:
     with pytest.raises(ParameterError, match=r"^n=17 violates the kernel's assumptions: n mod 16 = 0 and n >= 16$"):
         tiles(n=17)
     with pytest.raises(ParameterError, match=r"^n=40 violates"):
         tiles.evaluate(n=np.array([16, 32, 40, 48, 50]))
 
 
-def test_assumptions_that_leave_sizes_open_admit_what_some_other_size_allows() -> None:
+def test_omitted_sizes_may_have_any_admissible_value() -> None:
     count = counted("{ [i] : 0 <= i < n }", "n >= 2*m and m >= 3")
     assert count(n=6) == 6
     with pytest.raises(ParameterError):
         count(n=5)
 
 
-def test_assumptions_that_nothing_meets_admit_nothing() -> None:
+def test_contradictory_assumptions_admit_no_sizes() -> None:
     count = counted("{ [i] : 0 <= i < n }", "n >= 1 and n <= 0")
     with pytest.raises(ParameterError):
         count()
@@ -142,30 +142,30 @@ def test_arrays_broadcast_together(rectangle: QuasiPolynomial) -> None:
     assert rectangle.evaluate(n=np.array([1, 2, 3]), m=10).tolist() == [10, 20, 30]
 
 
-def test_sizes_that_do_not_matter_broadcast_too(tiles: QuasiPolynomial) -> None:
+def test_sizes_without_effect_broadcast(tiles: QuasiPolynomial) -> None:
     assert tiles.evaluate(n=16, m=np.array([16, 100])).tolist() == [1, 1]
     assert counted("{ [i] : 0 <= i < 5 }").evaluate(n=np.array([[1, 2]])).tolist() == [[5, 5]]
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (2, 3, 4)])
-def test_the_result_has_the_shape_of_the_sizes(rectangle: QuasiPolynomial, shape: tuple[int, ...]) -> None:
+def test_result_has_the_shape_of_the_sizes(rectangle: QuasiPolynomial, shape: tuple[int, ...]) -> None:
     counts = rectangle.evaluate(n=np.full(shape, 7), m=3)
     assert counts.shape == shape
     assert np.array_equal(counts, np.full(shape, 21))
 
 
-def test_a_count_without_sizes_is_an_array_without_axes() -> None:
+def test_count_without_sizes_is_a_zero_dimensional_array() -> None:
     counts = counted("{ [i] : 0 <= i < 5 }").evaluate()
     assert (counts.shape, counts.tolist()) == ((), 5)
 
 
 def test_many_sizes_are_evaluated_in_the_order_given(rectangle: QuasiPolynomial) -> None:
-    # More than the chunks in which they are evaluated.
+    # More sizes than in one chunk of the evaluation.
     sizes = np.arange(1, 30_000)
     assert np.array_equal(3 * sizes, rectangle.evaluate(n=sizes, m=3))
 
 
-def test_sizes_are_left_as_they_were(rectangle: QuasiPolynomial) -> None:
+def test_sizes_are_not_modified(rectangle: QuasiPolynomial) -> None:
     sizes = np.array([3, 1, 2], np.uint8)
     rectangle.evaluate(n=sizes, m=sizes)
     assert (sizes.tolist(), sizes.dtype) == ([3, 1, 2], np.uint8)
@@ -178,14 +178,14 @@ def test_counts_do_not_overflow_the_type_of_the_sizes(rectangle: QuasiPolynomial
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(2**20, np.int64), (2**31, object), (2**62, object), (2**70, object)])
-def test_arrays_are_64_bit_integers_where_these_are_exact(rectangle: QuasiPolynomial, size: int, dtype: type) -> None:
+def test_arrays_are_64_bit_integers_if_these_are_exact(rectangle: QuasiPolynomial, size: int, dtype: type) -> None:
     sizes = np.array([1, size], object if size > 2**63 else np.int64)
     counts = rectangle.evaluate(n=sizes, m=sizes)
     assert counts.tolist() == [1, size**2]
     assert counts.dtype == dtype
 
 
-def test_the_largest_unsigned_integers_are_exact(rectangle: QuasiPolynomial) -> None:
+def test_largest_unsigned_integers_are_exact(rectangle: QuasiPolynomial) -> None:
     sizes = np.array([2**64 - 1], np.uint64)
     assert rectangle.evaluate(n=sizes, m=1).tolist() == [2**64 - 1]
 
@@ -201,17 +201,17 @@ def test_the_largest_unsigned_integers_are_exact(rectangle: QuasiPolynomial) -> 
         (np.array([1, 2.5], object), "2.5"),
     ],
 )
-def test_arrays_of_anything_but_integers_are_refused(rectangle: QuasiPolynomial, wrong: object, received: str) -> None:
+def test_arrays_that_are_not_integers_are_rejected(rectangle: QuasiPolynomial, wrong: object, received: str) -> None:
     with pytest.raises(ParameterError, match=f"n must be .*got {received}"):
         rectangle.evaluate(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_masked_array_of_sizes_is_refused(rectangle: QuasiPolynomial) -> None:
+def test_masked_array_of_sizes_is_rejected(rectangle: QuasiPolynomial) -> None:
     with pytest.raises(ParameterError, match="n must be integers, got a masked array"):
         rectangle.evaluate(n=np.ma.array([1, 2], mask=[False, True]), m=1)
 
 
-def test_arrays_that_do_not_fit_together_are_refused(rectangle: QuasiPolynomial) -> None:
+def test_arrays_that_do_not_broadcast_are_rejected(rectangle: QuasiPolynomial) -> None:
     with pytest.raises(ParameterError, match=r"do not broadcast together: m \(2,\), n \(3,\)"):
         rectangle.evaluate(n=np.array([1, 2, 3]), m=np.array([1, 2]))
 

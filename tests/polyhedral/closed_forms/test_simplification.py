@@ -1,4 +1,4 @@
-"""Shorter formulas have the same values, wherever the assumptions hold."""
+"""Test that simplified formulas have the same values wherever the assumptions hold."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -14,7 +14,7 @@ from loopyperf.polyhedral.closed_form import ClosedForm, Constraint, Piece
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from tests.polyhedral.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
-# {{{ evaluation, an independent one
+# {{{ independent evaluation
 
 
 def atom_at(atom: Atom, sizes: Mapping[str, int]) -> int:
@@ -64,7 +64,7 @@ def test_formulas_equal_enumeration_and_their_pieces_agree(domain: str, conditio
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(domains(), boxes, st.sampled_from(["", "n >= 0 and m >= 0"]))
-def test_sums_and_products_read_as_what_they_are(left: str, right: str, condition: str) -> None:
+def test_sums_and_products_equal_enumeration(left: str, right: str, condition: str) -> None:
     box = f"{{ [i, j] : {right} }}"
     first, second = counted(left, condition), counted(box, condition)
     total, product = (first + second).formula, (first * second).formula
@@ -76,7 +76,7 @@ def test_sums_and_products_read_as_what_they_are(left: str, right: str, conditio
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(boxes, st.lists(constraints, max_size=1), boxes, st.sampled_from(["", "n >= 0 and m >= 0", "n >= m >= 2"]))
-def test_what_is_said_to_be_at_most_another_is(box: str, cuts: list[str], other: str, condition: str) -> None:
+def test_is_at_most_agrees_with_enumeration(box: str, cuts: list[str], other: str, condition: str) -> None:
     left, right = (f"{{ [i, j] : {' and '.join(parts)} }}" for parts in ([box, *cuts], [other]))
     assumed = isl.Set.from_basic_set(assuming(condition))
     if counted(left, condition).is_at_most(counted(right, condition)):
@@ -90,14 +90,14 @@ def test_what_is_said_to_be_at_most_another_is(box: str, cuts: list[str], other:
 NON_NEGATIVE = "n >= 0 and m >= 0"
 
 SHORT = [
-    # A condition goes where the polynomial is zero beyond it anyhow ...
+    # A condition is dropped if the polynomial is zero outside of it anyway ...
     ("{ [i] : 0 <= i < n }", NON_NEGATIVE, "n"),
     ("{ [i, j] : 0 <= j <= i < n }", NON_NEGATIVE, "n^2/2 + n/2"),
     ("{ [i, j] : 0 <= j < i < n }", NON_NEGATIVE, "n^2/2 - n/2"),
     ("{ [i] : 0 <= 16*i < n }", NON_NEGATIVE, "floor((n + 15)/16)"),
     ("{ [i] : 0 <= i < n and i mod 3 = 1 }", NON_NEGATIVE, "floor((n + 1)/3)"),
     ("{ [i, j] : 0 <= i < n and 0 <= j < m }", NON_NEGATIVE, "m*n"),
-    # ... and stays where it is not.
+    # ... and kept otherwise.
     ("{ [i] : 0 <= i < n }", "", "n if n >= 1"),
     ("{ [i] : 0 <= i < n }", "n >= -1", "n if n >= 1"),
     ("{ [i] : i = 0 and n >= 1 }", NON_NEGATIVE, "1 if n >= 1"),
@@ -105,7 +105,7 @@ SHORT = [
     ("{ [i] : m <= i < n }", NON_NEGATIVE, "n - m if n > m"),
     ("{ [i] : 0 <= i < n and m >= 1 }", NON_NEGATIVE, "n if m >= 1"),
     ("{ [i] : 0 <= i < n and n mod 2 = 1 }", NON_NEGATIVE, "n if n mod 2 = 1"),
-    # A piece that another has the values of is part of it.
+    # A piece is merged into another that has its values.
     ("{ [i] : 0 <= i < n and (i < 5 or i = 7) }", NON_NEGATIVE, "5 if 6 <= n <= 7; 6 if n >= 8; n if n <= 5"),
     ("{ [i] : 0 <= i <= n and (n = 3 or n >= 4) }", NON_NEGATIVE, "n + 1 if n >= 3"),
 ]
@@ -117,8 +117,8 @@ def test_formulas_are_short(subtests: pytest.Subtests) -> None:
             assert formula == str(counted(domain, condition))
 
 
-def test_a_term_that_is_zero_is_no_piece() -> None:
-    # t·⌈n/32⌉ for n > -32, t·⌈n/16⌉ for n > -16, t > 0: of the first alone nothing is left.
+def test_term_that_is_zero_adds_no_piece() -> None:
+    # t·⌈n/32⌉ for n > -32, t·⌈n/16⌉ for n > -16, t > 0: where only the first applies, it is zero.
     space = assuming("n >= -40")
     extents = [isl.PwAff(f"[m, n] -> {{ [(floor((n + {size - 1})/{size}))] }}") for size in (16, 32)]
     narrow, wide = (QuasiPolynomial.of_extent(extent, space) for extent in extents)
@@ -142,7 +142,7 @@ LESS = [
 
 
 @pytest.mark.parametrize(("left", "right", "condition", "is_at_most"), LESS)
-def test_the_lesser_is_known_where_coefficients_tell(left: str, right: str, condition: str, is_at_most: bool) -> None:
+def test_is_at_most_compares_coefficients(left: str, right: str, condition: str, is_at_most: bool) -> None:
     assert is_at_most == counted(left, condition).is_at_most(counted(right, condition))
 
 

@@ -1,4 +1,4 @@
-"""Where it is unsure whether private arrays are registers, an estimate has both times, and its interval holds both."""
+"""Test the alternative times of an estimate if the compiler may place private arrays in registers or in memory."""
 
 import json
 from pathlib import Path
@@ -28,12 +28,12 @@ REASON = "the loop over p has 8 or 16 iterations; nvcc unrolls some such loops"
 
 
 def unsure() -> lp.TranslationUnit:
-    """Return a kernel with an array that is likelier in registers."""
+    """Return a kernel with an array that is probably in registers."""
     return kernels.UNSURE["8 or 16 passes"]()
 
 
 def unsure_of_two() -> lp.TranslationUnit:
-    """Return a kernel with an array that is likelier in registers, and one that is likelier in memory."""
+    """Return a kernel with an array that is probably in registers and one that is probably in memory."""
     sums = [
         f"{{[s{name}, p{name}]: 0<=p{name}<{tile} and 0<=s{name} and {tile}*s{name} + p{name} < {total}}}"
         for name, tile, total in (("a", 16, 328), ("b", 9, 183))
@@ -63,7 +63,7 @@ def stages(unit: lp.TranslationUnit, **options: Any) -> Stages:
     return staged(lpp.kernel_profile(unit, parameters=sizes), V100, **options)
 
 
-def otherwise(unit: lp.TranslationUnit) -> list[Stages]:
+def alternative_stages(unit: lp.TranslationUnit) -> list[Stages]:
     return [stages(unit, placement=place) for place in stages(unit).machine.alternatives]
 
 
@@ -73,7 +73,7 @@ def private_accesses(found: Stages) -> int:
 
 
 @pytest.mark.parametrize("name", ["pipeline", "roofline", "wfg"])
-def test_the_other_time_is_that_of_the_array_in_the_other_place(name: str) -> None:
+def test_alternative_time_uses_the_other_placement_of_the_array(name: str) -> None:
     found = lpp.estimate(unsure(), n=N, device=V100, model=name)
     (other,) = found.alternatives
     time = DEVICE_MODELS[name].time
@@ -84,9 +84,9 @@ def test_the_other_time_is_that_of_the_array_in_the_other_place(name: str) -> No
     assert other.reason == REASON
 
 
-def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
+def test_kernel_with_certain_placement_has_one_time() -> None:
     builds = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
-    too_large = builds.pop("more than all registers")  # before Turing, it is unsure where such an array is
+    too_large = builds.pop("more than all registers")  # its placement is uncertain before Turing
     assert stages(too_large()).machine.alternatives
     for build in builds.values():
         assert stages(build()).machine.alternatives == ()
@@ -96,24 +96,24 @@ def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
     assert "or:" not in str(found)
 
 
-def test_in_memory_the_array_is_loaded_and_stored_and_in_registers_it_is_not() -> None:
-    (other,) = otherwise(unsure())
+def test_arrays_in_memory_are_accessed_and_arrays_in_registers_are_not() -> None:
+    (other,) = alternative_stages(unsure())
     assert private_accesses(stages(unsure())) == 0 < private_accesses(other)
     assert other.machine.alternatives == ("registers",)
     assert private_accesses(stages(unsure(), placement="registers")) == 0
 
 
-def test_where_likelier_places_differ_all_arrays_are_taken_to_be_in_either() -> None:
+def test_alternatives_place_all_arrays_in_registers_or_all_in_memory() -> None:
     found = lpp.estimate(unsure_of_two(), device=V100, model="roofline")
     assert [(each.arrays, each.assumption) for each in found.alternatives] == [
         (("b",), "the private array b is in registers"),
         (("a",), "the private array a is in stack memory"),
     ]
-    none, both = otherwise(unsure_of_two())
+    none, both = alternative_stages(unsure_of_two())
     assert private_accesses(none) == 0 < private_accesses(stages(unsure_of_two())) < private_accesses(both)
 
 
-def test_what_a_batch_takes_otherwise_is_an_array_over_its_sizes() -> None:
+def test_alternative_of_a_batch_is_an_array_over_sizes() -> None:
     found = lpp.estimate(unsure(), n=np.array([N, 64]), device=V100, model="roofline")
     single = [lpp.estimate(unsure(), n=n, device=V100, model="roofline") for n in (N, 64)]
     assert [each.alternatives[0].seconds for each in single] == np.asarray(found.alternatives[0].seconds).tolist()
@@ -123,12 +123,12 @@ def test_what_a_batch_takes_otherwise_is_an_array_over_its_sizes() -> None:
     )
 
 
-def test_a_size_at_which_it_is_sure_takes_the_same_otherwise() -> None:
-    sure = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
+def test_alternative_equals_the_time_at_sizes_with_certain_placement() -> None:
+    certain = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
     model, other = DEVICE_MODELS["roofline"], stages(unsure())
-    doubtful = with_alternatives(model.time(other.timed), other, model.time)
-    (found,) = batched_alternatives([sure, doubtful, sure], (3,))
-    assert np.asarray(found.seconds).tolist() == [sure.seconds, doubtful.alternatives[0].seconds, sure.seconds]
+    uncertain = with_alternatives(model.time(other.timed), other, model.time)
+    (found,) = batched_alternatives([certain, uncertain, certain], (3,))
+    assert np.asarray(found.seconds).tolist() == [certain.seconds, uncertain.alternatives[0].seconds, certain.seconds]
     assert (found.arrays, found.reason) == (("a",), REASON)
 
 
@@ -149,16 +149,16 @@ def fit() -> Fit:
     )
 
 
-def test_the_interval_of_a_fit_holds_both_times(fit: Fit) -> None:
+def test_interval_of_a_fit_contains_both_times(fit: Fit) -> None:
     found = lpp.estimate(unsure(), n=N, fit=fit)
     (other,) = found.alternatives
     assert found.interval is not None
     assert other.seconds > found.seconds
-    # 80 of the scores 0.01 to 0.99 are up to 0.8, without leverage
+    # The 80 % quantile of the scores 0.01 to 0.99 is 0.8; the leverage is 0.
     assert found.interval == pytest.approx((found.seconds * np.exp(-0.8), other.seconds * np.exp(0.8)))
 
 
-def test_a_search_that_asks_for_one_time_is_still_told_of_the_risk(fit: Fit) -> None:
+def test_estimate_without_alternatives_still_reports_the_uncertain_array(fit: Fit) -> None:
     for how in ({"fit": fit}, {"device": V100, "model": "roofline"}):
         both, one = lpp.estimate(unsure(), n=N, **how), lpp.estimate(unsure(), n=N, alternatives=False, **how)
         assert (one.seconds, one.unsure, one.alternatives) == (both.seconds, ("a",), ())
@@ -167,39 +167,39 @@ def test_a_search_that_asks_for_one_time_is_still_told_of_the_risk(fit: Fit) -> 
             assert one.interval[1] < both.interval[1]
 
 
-def test_a_size_that_is_called_alternatives_goes_through_parameters() -> None:
+def test_kernel_size_named_alternatives_needs_parameters() -> None:
     with pytest.raises(ParameterError, match="alternatives must be True or False, got 3; pass a kernel size of that"):
         lpp.estimate(unsure(), n=N, device=V100, model="roofline", alternatives=3)  # pyright: ignore[reportArgumentType]
 
 
-def test_what_has_no_answer_otherwise_is_said() -> None:
+def test_missing_alternative_time_is_reported_in_a_note() -> None:
     def only_in_registers(kernel: TimedProgram) -> ModelTime:
         if any(each.subsystem == "private" for launch in kernel.launches for _, each, _ in launch.executed()):
             raise MissingNumberError("no local memory")
         return DEVICE_MODELS["roofline"].time(kernel)
 
-    known = stages(unsure())
-    found = with_alternatives(only_in_registers(known.timed), known, only_in_registers)
+    uncertain_stages = stages(unsure())
+    found = with_alternatives(only_in_registers(uncertain_stages.timed), uncertain_stages, only_in_registers)
     assert found.alternatives == ()
     assert found.notes[-1] == "no time if the private array a is in stack memory: no local memory"
 
 
-def test_printed_and_as_json_it_has_both_times(tmp_path: Path) -> None:
+def test_text_and_json_contain_both_times(tmp_path: Path) -> None:
     file = tmp_path / "unsure.py"
     file.write_text(
         "from tests.private_array_kernels import in_tiles\n\n\ndef build():\n    return in_tiles(328, 16)\n"
     )
-    asked = ["estimate", f"{file}:build", "--set", f"n={N}", "--device", "nvidia-v100", "--model", "roofline"]
+    arguments = ["estimate", f"{file}:build", "--set", f"n={N}", "--device", "nvidia-v100", "--model", "roofline"]
     expected = lpp.estimate(unsure(), n=N, device=V100, model="roofline")
     assert f"or: {expected.alternatives[0]}" in " ".join(str(expected).split())
-    printed = " ".join(CliRunner().invoke(program, asked).stdout.split())
+    printed = " ".join(CliRunner().invoke(program, arguments).stdout.split())
     assert f"or: {expected.alternatives[0]}" in printed
-    told = json.loads(CliRunner().invoke(program, [*asked, "--json"]).stdout)
-    assert told["unsure"] == ["a"]
-    assert told["alternatives"] == [expected.alternatives[0].to_dict()]
+    document = json.loads(CliRunner().invoke(program, [*arguments, "--json"]).stdout)
+    assert document["unsure"] == ["a"]
+    assert document["alternatives"] == [expected.alternatives[0].to_dict()]
 
 
-def test_models_side_by_side_say_both_times() -> None:
+def test_comparison_shows_both_times() -> None:
     found = lpp.compare(unsure(), n=N, device=V100, models=["roofline", "wfg"])
     for name, each in found.estimates.items():
         assert each == lpp.estimate(unsure(), n=N, device=V100, model=name)
@@ -208,6 +208,6 @@ def test_models_side_by_side_say_both_times() -> None:
     assert all(", or " in line for line in lines)
 
 
-def test_of_many_arrays_a_sentence_names_some() -> None:
+def test_sentence_names_only_the_first_of_many_arrays() -> None:
     assert arrays_in_words(["a", "b"]) == "the private arrays a, b are"
     assert arrays_in_words(["a", "b", "c", "d", "e"]) == "the private arrays a, b, c and 2 more are"

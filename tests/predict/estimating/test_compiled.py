@@ -1,4 +1,4 @@
-"""With ``compiler="nvrtc"``, registers, spills and places of private arrays are those of machine code."""
+"""Test ``compiler="nvrtc"``: registers, spills and placement of private arrays come from machine code."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,11 +23,13 @@ needs_nvrtc = pytest.mark.skipif(library() is None, reason="NVRTC is not install
 
 
 def unsure() -> lp.TranslationUnit:
-    """Return a kernel with an array of which the model is unsure."""
+    """Return a kernel with an array whose placement the compiler model cannot determine."""
     return kernels.UNSURE["8 or 16 passes"]()
 
 
-def found_for(unit: lp.TranslationUnit, registers: int, stack_frame: int, spilled: int = 0) -> Mapping[str, Resources]:
+def resources_of_launches(
+    unit: lp.TranslationUnit, registers: int, stack_frame: int, spilled: int = 0
+) -> Mapping[str, Resources]:
     return {
         each.name: Resources(each.name, registers, stack_frame, spilled, 2 * spilled, each.local_memory or 0)
         for each in profile(unit).launches
@@ -43,30 +45,30 @@ def private_accesses(found: Stages) -> int:
     return sum(each.subsystem == "private" for graph in graphs for each in graph.instructions)
 
 
-def test_registers_that_were_found_decide_how_many_groups_reside() -> None:
+def test_compiled_register_count_determines_the_occupancy() -> None:
     unit = finite_difference()
     for registers in (32, 64, 200):
-        machine = staged(profile(unit), V100, compiled=found_for(unit, registers, 0)).machine
+        machine = staged(profile(unit), V100, compiled=resources_of_launches(unit, registers, 0)).machine
         (launch,) = machine.launches
         assert (launch.registers, launch.spilled) == (registers, 0)
         assert launch.room == occupancy(V100, launch.work_items, registers, launch.local_memory)
 
 
 @pytest.mark.parametrize(("is_on_stack", "place"), [(True, "stack memory"), (False, "registers")])
-def test_the_stack_decides_where_an_array_lives_of_which_the_model_is_unsure(is_on_stack: bool, place: Any) -> None:
+def test_stack_frame_determines_an_uncertain_placement(is_on_stack: bool, place: Any) -> None:
     unit = unsure()
     (array,) = staged(profile(unit), V100).machine.unsure.values()
-    found = staged(profile(unit), V100, compiled=found_for(unit, 40, array.nbytes if is_on_stack else 0))
+    found = staged(profile(unit), V100, compiled=resources_of_launches(unit, 40, array.nbytes if is_on_stack else 0))
     assert found.machine.unsure == {}
     assert private_accesses(found) == private_accesses(staged(profile(unit), V100, place))
     assert bool(private_accesses(found)) == is_on_stack
 
 
 @pytest.mark.parametrize("is_on_stack", [True, False])
-def test_another_compiler_tells_where_an_array_likelier_is_and_both_times_stay(is_on_stack: bool) -> None:
+def test_another_compiler_changes_only_the_more_probable_placement(is_on_stack: bool) -> None:
     unit = unsure()
     (array,) = staged(profile(unit), V100).machine.unsure.values()
-    found = found_for(unit, 40, array.nbytes if is_on_stack else 0)
+    found = resources_of_launches(unit, 40, array.nbytes if is_on_stack else 0)
     found = {name: replace(each, is_by_another=True) for name, each in found.items()}
     machine = staged(profile(unit), V100, compiled=found).machine
     assert [each.is_in_memory for each in machine.unsure.values()] == [is_on_stack]
@@ -75,10 +77,10 @@ def test_another_compiler_tells_where_an_array_likelier_is_and_both_times_stay(i
 
 @needs_nvrtc
 @pytest.mark.parametrize("target", [lp.CudaTarget(), lp.OpenCLTarget()])
-def test_nvrtc_decides_for_a_cuda_kernel_and_not_for_an_opencl_kernel(target: lp.TargetBase) -> None:
+def test_nvrtc_determines_placement_for_cuda_but_not_for_opencl(target: lp.TargetBase) -> None:
     unit = unsure().copy(target=target)
-    asked = {"device": V100, "model": "roofline", "parameters": profile(unit).sizes}
-    by_model, by_nvrtc = (lpp.estimate(unit, compiler=each, **asked) for each in ("model", "nvrtc"))
+    arguments = {"device": V100, "model": "roofline", "parameters": profile(unit).sizes}
+    by_model, by_nvrtc = (lpp.estimate(unit, compiler=each, **arguments) for each in ("model", "nvrtc"))
     is_opencl = isinstance(target, lp.OpenCLTarget)
     assert (len(by_model.alternatives), len(by_nvrtc.alternatives)) == (1, int(is_opencl))
     assert bool(by_nvrtc.unsure) == is_opencl
@@ -87,16 +89,16 @@ def test_nvrtc_decides_for_a_cuda_kernel_and_not_for_an_opencl_kernel(target: lp
 
 
 @needs_nvrtc
-def test_an_estimate_has_one_time_where_the_model_has_two() -> None:
+def test_estimate_with_nvrtc_has_no_alternatives() -> None:
     unit = unsure().copy(target=lp.CudaTarget())
-    asked = {"device": V100, "model": "pipeline", "parameters": profile(unit).sizes}
-    by_model, by_nvrtc = lpp.estimate(unit, **asked), lpp.estimate(unit, compiler="nvrtc", **asked)
+    arguments = {"device": V100, "model": "pipeline", "parameters": profile(unit).sizes}
+    by_model, by_nvrtc = lpp.estimate(unit, **arguments), lpp.estimate(unit, compiler="nvrtc", **arguments)
     assert (len(by_model.alternatives), by_nvrtc.alternatives, by_nvrtc.unsure) == (1, (), ())
     assert any(note.startswith("compiled by NVRTC in ") for note in by_nvrtc.notes)
 
 
 @needs_nvrtc
-def test_every_launch_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_launch_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = lp.make_kernel(
         "{[i, j]: 0<=i,j<n}",
         "<> a[i] = 2*x[i] {id=first}\n... gbarrier {id=all, dep=first}\ny[j] = a[j] + a[n-1-j] {dep=all}",
@@ -113,22 +115,22 @@ def test_every_launch_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled.compiled_kernel(unit.copy(), V100) == found
 
 
-def test_a_device_that_nvrtc_does_not_know_is_refused_only_where_nvrtc_is_asked_for() -> None:
-    asked = {"device": "amd-mi210", "model": "roofline", "parameters": {"n": 512}}
+def test_device_unknown_to_nvrtc_is_refused_only_with_compiler_nvrtc() -> None:
+    arguments = {"device": "amd-mi210", "model": "roofline", "parameters": {"n": 512}}
     with pytest.raises(CompilerError, match="CUDA compute capability"):
-        lpp.estimate(finite_difference(), compiler="nvrtc", **asked)
-    by_model, found = (lpp.estimate(finite_difference(), compiler=each, **asked) for each in ("model", "auto"))
+        lpp.estimate(finite_difference(), compiler="nvrtc", **arguments)
+    by_model, found = (lpp.estimate(finite_difference(), compiler=each, **arguments) for each in ("model", "auto"))
     assert (found.seconds, found.notes[:-1]) == (by_model.seconds, by_model.notes)
     assert "compiler model" in found.notes[-1]
 
 
-def test_without_nvrtc_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_nvrtc_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "library", lambda wheels=(): None)
     with pytest.raises(CompilerError, match="cuda-compiler"):
         compiled.compiled_kernel(finite_difference(), V100)
 
 
-def test_a_model_without_registers_and_a_name_of_no_compiler_are_refused() -> None:
+def test_invalid_combinations_of_model_and_compiler_are_refused() -> None:
     for options in ({"model": "linear", "compiler": "nvrtc"}, {"model": "roofline", "compiler": "gcc"}):
         with pytest.raises(ParameterError, match="compiler"):
             lpp.predictor(device="amd-r9-fury" if options["model"] == "linear" else V100, **options)

@@ -1,4 +1,4 @@
-"""What a fit has no weight for is not in a time, and the headline says so."""
+"""Test estimates of kernels with properties that the fit has no weight for, and with negative times."""
 
 from math import inf
 
@@ -15,12 +15,12 @@ from tests.kernels import doubled, outer_product
 
 KERNEL = doubled()
 FREE = "global store 32-bit stride 1"
-"""a tenth of its work"""
+"""a property with a tenth of the work of `KERNEL`"""
 KNOWN = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))
-"""errors of 1 % to 99 %, whatever a kernel does"""
+"""errors of 1 % to 99 % for every kernel"""
 
 
-def test_a_time_without_something_that_costs_is_said_to_be_at_least_that(make_fit):
+def test_estimate_without_some_weights_is_shown_as_a_lower_bound(make_fit):
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     whole = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names))
     assert (whole.left_out, whole.time_in_words, whole.without) == ((), f"{1e9 * whole.seconds:.3g} ns", "")
@@ -37,20 +37,20 @@ def test_a_time_without_something_that_costs_is_said_to_be_at_least_that(make_fi
 
 
 @pytest.mark.parametrize("options", [{}, {"models": ["linear", "roofline"]}])
-def test_an_explanation_by_such_a_fit_says_at_least(options):
-    # Table 2 has no weight for loads that are the same for all lanes.
+def test_explanation_shows_incomplete_times_as_lower_bounds(options):
+    # Table 2 has no weight for loads with stride 0.
     answer = lpp.explain(outer_product(), n=1024, m=1024, device="amd-r9-fury", **options)
     assert "at least" in repr(answer)
     assert "model linear: at least 384 µs (without global load 32-bit stride 0)" in " ".join(str(answer).split())
 
 
-def test_a_comparison_with_such_a_fit_says_at_least():
+def test_comparison_shows_incomplete_times_as_lower_bounds():
     answer = lpp.compare(outer_product(), n=1024, m=1024, device="amd-r9-fury")
     (row,) = (line for line in str(answer).splitlines() if line.startswith("  linear "))
     assert "at least" in row
 
 
-def test_a_ranking_and_a_search_by_such_a_fit_say_at_least(make_fit):
+def test_ranking_and_search_show_incomplete_times_as_lower_bounds(make_fit):
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     del names[FREE]
     fit = make_fit(weights=names)
@@ -62,10 +62,10 @@ def test_a_ranking_and_a_search_by_such_a_fit_say_at_least(make_fit):
 
 
 @pytest.fixture
-def below_zero(make_fit):
-    """A fit by which 64 elements of what is doubled take less than nothing, and 8 of them 12 ns."""
-    nothing = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-12)
-    return make_fit(weights={**nothing, "f32 mul": -1e-9, "launches": 2e-8}, uncertainty=KNOWN)
+def negative_fit(make_fit):
+    """A fit that predicts a negative time for 64 elements of `KERNEL` and 12 ns for 8 elements."""
+    small_weights = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-12)
+    return make_fit(weights={**small_weights, "f32 mul": -1e-9, "launches": 2e-8}, uncertainty=KNOWN)
 
 
 LONG_AND_SHORT = {"long": doubled("m"), "short": doubled("n")}
@@ -73,17 +73,17 @@ SIZES = {"n": 8, "m": 64}
 NO_TIME = "ranked last, since their times are negative and the fit does not apply: "
 
 
-def test_a_ranking_has_times_below_zero_behind_all_others_and_says_so(make_fit, below_zero):
+def test_negative_times_are_ranked_last_with_a_remark(make_fit, negative_fit):
     assert not any("below 0" in each for each in lpp.rank(LONG_AND_SHORT, fit=make_fit(), **SIZES).remarks())
-    ranking = lpp.rank(LONG_AND_SHORT, fit=below_zero, **SIZES)
+    ranking = lpp.rank(LONG_AND_SHORT, fit=negative_fit, **SIZES)
     assert ranking.order == ("short", "long")
     assert [name for name, seconds in ranking.seconds.items() if seconds < 0] == ["long"]
     assert list(ranking.remarks()) == [f"{NO_TIME}long"]
 
 
-def test_a_time_below_zero_that_is_not_among_the_fastest_is_no_bound(below_zero):
+def test_negative_time_outside_the_fastest_is_not_a_lower_bound(negative_fit):
     variants = {**LONG_AND_SHORT, "alike": doubled("n", group=32)}
-    ranking = lpp.rank(variants, fit=below_zero, top=1, **SIZES)
+    ranking = lpp.rank(variants, fit=negative_fit, top=1, **SIZES)
     assert [each.name for each in ranking.beaten] == ["alike", "long"]
     assert ranking.ties == (("short", "alike"), ("long",))
     assert list(ranking.remarks()) == [f"{NO_TIME}long", "not ranked: 1 variant of 12 ns or more"]
@@ -92,25 +92,25 @@ def test_a_time_below_zero_that_is_not_among_the_fastest_is_no_bound(below_zero)
 
 
 @pytest.mark.parametrize("optimizer", ["exhaustive", "random"])
-def test_a_search_takes_no_time_below_zero_for_the_fastest(optimizer: str, below_zero, monkeypatch: pytest.MonkeyPatch):
-    told: list[float | None] = []
-    monkeypatch.setattr(Adviser, "tell", lambda _, trial, seconds: told.append(seconds))
-    found = lpp.search(doubled, {"size": ["m", "n"]}, fit=below_zero, optimizer=optimizer, **SIZES)
+def test_search_never_selects_a_negative_time(optimizer: str, negative_fit, monkeypatch: pytest.MonkeyPatch):
+    reported_times: list[float | None] = []
+    monkeypatch.setattr(Adviser, "tell", lambda _, trial, seconds: reported_times.append(seconds))
+    found = lpp.search(doubled, {"size": ["m", "n"]}, fit=negative_fit, optimizer=optimizer, **SIZES)
     (fast,) = (seconds for seconds in found.ranking.seconds.values() if seconds > 0)
     number = [trial.choice["size"] for trial in found.trials].index("n") + 1
     assert f"size=n, trial {number}, takes 12 ns" in " ".join(str(found).split())
     assert (found.best_so_far[-1], found.trials_until(fast)) == (fast, number)
     assert found.best_so_far[0] == (fast if number == 1 else inf)
-    assert sorted(map(str, told)) == ([] if optimizer == "exhaustive" else sorted([str(fast), "None"]))
+    assert sorted(map(str, reported_times)) == ([] if optimizer == "exhaustive" else sorted([str(fast), "None"]))
 
 
-def test_what_no_roofline_says_is_not_more_than_a_time_below_zero(below_zero):
-    (on,) = lpp.explain(KERNEL, n=64, device="made-up-1", fit=below_zero, models=["linear"]).devices
+def test_negative_time_is_not_compared_with_the_roofline(negative_fit):
+    (on,) = lpp.explain(KERNEL, n=64, device="made-up-1", fit=negative_fit, models=["linear"]).devices
     assert on.estimate.seconds < 0
     assert (on.roofline, on.under_the_roof, on.is_under_the_roof("linear")) == (None, "", False)
 
 
-def test_a_split_by_such_a_fit_says_at_least():
+def test_split_shows_incomplete_times_as_lower_bounds():
     found = lpp.split(doubled(), devices=["nvidia-v100", "amd-r9-fury"], n=2**20)
     assert (found.left_out, "at least" in str(found)) == ({}, False)
     lacking = lpp.split(outer_product(), devices=["nvidia-v100", "amd-r9-fury"], n=1024, m=1024)
@@ -119,18 +119,21 @@ def test_a_split_by_such_a_fit_says_at_least():
     assert " at least " in row
 
 
-def test_a_time_below_zero_is_said_to_be_none(make_fit):
+def test_negative_time_has_a_note_and_no_interval(make_fit):
     weights = dict.fromkeys(lpp.count(KERNEL).properties(), -1e-9)
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights))
     assert (estimate.seconds < 0, BELOW_ZERO in estimate.notes) == (True, True)
-    judged = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights, uncertainty=KNOWN))
-    assert (judged.interval, judged.why_no_interval) == (None, "the fit does not apply to this kernel")
+    with_uncertainty = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights, uncertainty=KNOWN))
+    assert (with_uncertainty.interval, with_uncertainty.why_no_interval) == (
+        None,
+        "the fit does not apply to this kernel",
+    )
     several = lpp.estimate(KERNEL, n=np.array([16, 32]), fit=make_fit(weights=weights, uncertainty=KNOWN))
     assert several.interval is None
     assert BELOW_ZERO not in lpp.estimate(KERNEL, n=16, fit=make_fit()).notes
 
 
-def test_why_a_time_that_lacks_something_has_no_interval_is_a_note(make_fit):
+def test_note_explains_why_an_incomplete_time_has_no_interval(make_fit):
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names, uncertainty=KNOWN))
     assert (estimate.interval is not None, estimate.why_no_interval) == (True, "")
@@ -141,19 +144,19 @@ def test_why_a_time_that_lacks_something_has_no_interval_is_a_note(make_fit):
     assert f"no prediction interval: {lacking.why_no_interval}" in lacking.to_dict()["notes"]
 
 
-def test_a_time_without_next_to_nothing_is_whole(make_fit):
-    # One launch among a million operations.
+def test_negligible_work_without_a_weight_is_ignored(make_fit):
+    # The launch is one of a million operations.
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     del names["launches"]
     estimate = lpp.estimate(KERNEL, n=2**20, fit=make_fit(weights=names))
     assert (estimate.left_out, len(estimate.notes)) == ((), 2)
 
 
-# {{{ more than half of the work
+# {{{ no weights for more than half of the work
 
 
 def contraction() -> lp.TranslationUnit:
-    """An einsum in float64, not tagged: Table 2 has weights for nothing that it does."""
+    """Return an einsum in float64 without tagged inames; Table 2 has no weights for any of its properties."""
     unit = lp.make_kernel(
         "{[e, i, j]: 0 <= e < n and 0 <= i, j < 35}", "out[e, i] = sum(j, A[i, j]*u[e, j])", lang_version=(2018, 2)
     )
@@ -161,7 +164,7 @@ def contraction() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("n", [1000, np.array([1000, 10_000_000])])
-def test_a_kernel_of_which_a_fit_prices_nothing_is_refused(n):
+def test_kernel_without_any_weights_is_refused(n):
     with pytest.raises(MissingNumberError, match=r"no weights for 100 % of the work.*model='roofline'"):
         lpp.estimate(contraction(), n=n, device="amd-r9-fury")
     assert lpp.estimate(contraction(), n=1000, device="amd-r9-fury", model="roofline").seconds > 0
@@ -170,8 +173,9 @@ def test_a_kernel_of_which_a_fit_prices_nothing_is_refused(n):
 
 
 @pytest.mark.parametrize("adds", [1, 3])
-def test_half_of_the_work_is_operations_and_bytes_over_32(adds, make_fit):
-    # out[i] = x[i]*x[i]*(x[i] + 1 + ...): two products, `adds` sums, and 2 · 4 bytes moved, a quarter of an operation.
+def test_half_of_the_work_is_counted_as_operations_plus_bytes_over_32(adds, make_fit):
+    # out[i] = x[i]*x[i]*(x[i] + 0.5 + ...) has two products, `adds` sums, and 2 · 4 bytes of memory traffic, which
+    # count as a quarter of an operation.
     sums = " + ".join(["x[i]", *(f"{number}.5f" for number in range(adds))])
     unit = lp.make_kernel("{[i]: 0 <= i < n}", f"out[i] = x[i]*x[i]*({sums})", lang_version=(2018, 2))
     unit = lp.split_iname(lp.add_dtypes(unit, {"x": np.float32}), "i", 128, outer_tag="g.0", inner_tag="l.0")

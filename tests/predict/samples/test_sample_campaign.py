@@ -1,4 +1,4 @@
-"""From a device to samples in an archive, and from these to a model that corrects the sampled one."""
+"""Test calibrations with samples, and training of residual models for the sampled model."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.small_campaign import seconds, write_kernel_files
 
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
 MEASUREMENTS = 33
-"""of the 11 kernels at 3 sizes each"""
+"""11 kernels at 3 sizes each"""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def calibrated(backend: Any, kernels: Path, path: Path, *, samples: bool = True) -> Recording:
-    """Return the archive that a calibration leaves."""
+    """Return the archive of a calibration."""
     lpp.calibrate(
         backend,
         kernels=kernels,
@@ -55,7 +55,7 @@ def calibrated(backend: Any, kernels: Path, path: Path, *, samples: bool = True)
 
 @pytest.fixture(scope="module")
 def finished(kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return an archive with samples of everything."""
+    """Return the bytes of an archive with samples of all measurements."""
     path = tmp_path_factory.mktemp("finished") / "samples.jsonl"
     calibrated(WholeAndParts(), kernels, path)
     return path.read_bytes()
@@ -63,13 +63,13 @@ def finished(kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def recording(finished: bytes, path: Path) -> Recording:
-    """Return what that archive, which is at *path*, holds."""
+    """Return the contents of the finished archive, stored at *path*."""
     path.write_bytes(finished)
     return read_archive(path)
 
 
 def without(recording: Recording, *labels: str) -> Recording:
-    """Return *recording* without the samples of the kernels called one of *labels*, of all without any."""
+    """Return *recording* without the samples of the kernels with *labels*, or without any samples if none are given."""
     return replace(recording, sampled=tuple(each for each in recording.sampled if labels and each.label not in labels))
 
 
@@ -80,7 +80,7 @@ def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp
 
 @dataclass
 class Refusing(WholeAndParts):
-    """Cannot run parts of what is called one of *refused*, and is lost after *last* runs of parts."""
+    """A device that cannot run parts of kernels labeled *refused*, and is lost after *last* partial runs."""
 
     refused: tuple[str, ...] = ()
     last: int = 10**9
@@ -93,10 +93,10 @@ class Refusing(WholeAndParts):
         return super().bound(case, contents)
 
 
-# {{{ taking them
+# {{{ sampling
 
 
-def test_every_measurement_gets_its_samples(recording: Recording):
+def test_every_measurement_is_sampled(recording: Recording):
     assert set(recording.samples) == {each.key for each in recording.standing}
     assert len(recording.samples) == MEASUREMENTS
     (fill,) = (each for key, each in recording.samples.items() if key[:3] == ("vectors", "fill", (("n", 2**14),)))
@@ -107,7 +107,7 @@ def test_every_measurement_gets_its_samples(recording: Recording):
     assert fill.launching > 0
 
 
-def test_samples_are_taken_for_an_archive_that_has_none_and_nothing_is_measured_again(kernels: Path, path: Path):
+def test_samples_are_added_to_an_archive_without_measuring_again(kernels: Path, path: Path):
     before = calibrated(WholeAndParts(), kernels, path, samples=False)
     assert before.sampled == ()
     backend = WholeAndParts()
@@ -116,7 +116,7 @@ def test_samples_are_taken_for_an_archive_that_has_none_and_nothing_is_measured_
     assert after.standing == before.standing
 
 
-def test_a_lost_device_ends_it_and_it_is_resumed(kernels: Path, path: Path):
+def test_sampling_stops_when_the_device_is_lost_and_resumes_later(kernels: Path, path: Path):
     with pytest.raises(BackendError, match="the device is lost"):
         calibrated(Refusing(last=100), kernels, path)
     some = read_archive(path).sampled
@@ -128,14 +128,14 @@ def test_a_lost_device_ends_it_and_it_is_resumed(kernels: Path, path: Path):
     assert len(recording.sampled) == len(recording.samples) == MEASUREMENTS
 
 
-def test_a_finished_archive_is_left_as_it_is(recording: Recording, kernels: Path, path: Path):
+def test_finished_archive_is_unchanged(recording: Recording, kernels: Path, path: Path):
     backend = WholeAndParts()
     assert calibrated(backend, kernels, path).sampled == recording.sampled
     assert (backend.calls, backend.asked) == ([], [])
 
 
-def test_kernels_with_too_few_groups_are_run_as_a_whole_and_said(kernels: Path, path: Path):
-    # At n = 2^10 to 2^14 the empty kernel has 64 to 1024 groups, fewer than 3 times 400 at once; vectors have more.
+def test_kernels_with_few_groups_run_completely_with_a_warning(kernels: Path, path: Path):
+    # The empty kernel has 64 to 1024 groups at n = 2^10 to 2^14, fewer than three times a Psat of 400.
     with pytest.warns(
         LoopyperfWarning, match=r"^8 measurements were run completely.*: empty kernel \(3\), vectors \(5\)$"
     ):
@@ -150,7 +150,7 @@ def test_kernels_with_too_few_groups_are_run_as_a_whole_and_said(kernels: Path, 
     assert backend.asked == []
 
 
-def test_kernels_that_cannot_be_sampled_are_left_out_and_said(kernels: Path, path: Path):
+def test_kernels_that_cannot_be_sampled_are_skipped_with_a_warning(kernels: Path, path: Path):
     backend = Refusing(refused=("copy",))
     with pytest.warns(LoopyperfWarning, match=r'^6 measurements have no samples: .*, "copy", n=\d+: no parts of this'):
         recording = calibrated(backend, kernels, path)
@@ -160,7 +160,7 @@ def test_kernels_that_cannot_be_sampled_are_left_out_and_said(kernels: Path, pat
     assert len(again.contents) < len(backend.contents)
 
 
-def test_a_backend_that_runs_whole_kernels_only_is_refused_before_it_measures(kernels: Path, path: Path):
+def test_backend_without_partial_runs_is_refused_before_measuring(kernels: Path, path: Path):
     backend = SyntheticBackend(seconds)
     with pytest.raises(ParameterError, match="runs parts of kernels, got 'synthetic'; omit samples"):
         calibrated(backend, kernels, path)
@@ -170,7 +170,7 @@ def test_a_backend_that_runs_whole_kernels_only_is_refused_before_it_measures(ke
 
 @dataclass
 class SlowOnce(WholeAndParts):
-    """Takes twice as long, also for the yardstick, while something is sampled for the first time."""
+    """A device that is half as fast, also for the reference kernel, while it first samples one measurement."""
 
     label: str = "copy"
     sizes: tuple[tuple[str, int], ...] = (("n", 2**14),)
@@ -185,23 +185,23 @@ class SlowOnce(WholeAndParts):
         return MeasuredTimes(tuple(2 * each for each in timing.wall))
 
     def bound(self, case: BenchmarkCase, contents: Contents) -> Any:
-        is_meant = case.configuration.label == self.label and tuple(case.sizes.items()) == self.sizes
-        self.takes += is_meant and not any(contents.values())
-        self.slow = is_meant and self.takes == 1
+        is_slow_case = case.configuration.label == self.label and tuple(case.sizes.items()) == self.sizes
+        self.takes += is_slow_case and not any(contents.values())
+        self.slow = is_slow_case and self.takes == 1
         self.seconds = (lambda *_: 2 * TICK) if self.slow else alike
         return super().bound(case, contents)
 
 
-def test_what_was_sampled_while_the_device_was_slow_is_sampled_again(kernels: Path, path: Path):
-    calm = calibrated(WholeAndParts(), kernels, path)
+def test_samples_taken_while_the_device_is_slow_are_repeated(kernels: Path, path: Path):
+    undisturbed = calibrated(WholeAndParts(), kernels, path)
     path.unlink()
     backend = SlowOnce()
     recording = calibrated(backend, kernels, path)
     assert backend.takes == 2
-    assert [each.programs for each in recording.sampled] == [each.programs for each in calm.sampled]
+    assert [each.programs for each in recording.sampled] == [each.programs for each in undisturbed.sampled]
 
 
-def test_progress_covers_measurements_then_samples_and_then_the_fit(recording: Recording, kernels: Path, path: Path):
+def test_progress_reports_measurements_samples_and_fit_in_order(recording: Recording, kernels: Path, path: Path):
     shown: list[Any] = []
     lpp.calibrate(
         WholeAndParts(),
@@ -222,10 +222,10 @@ def test_progress_covers_measurements_then_samples_and_then_the_fit(recording: R
 # }}}
 
 
-# {{{ learning from them
+# {{{ training on samples
 
 
-def test_an_archive_with_samples_teaches_what_the_sampled_model_gets_wrong(recording: Recording, kernels: Path):
+def test_residual_model_corrects_the_sampled_model(recording: Recording, kernels: Path):
     backend = WholeAndParts()
     learned = trained(recording, kernels)
     assert (learned.record.base, learned.record.source) == ("sampled", "loopyperf calibrate")
@@ -238,7 +238,7 @@ def test_an_archive_with_samples_teaches_what_the_sampled_model_gets_wrong(recor
         assert float(found) == pytest.approx(whole, rel=0.03)
 
 
-def test_what_is_said_of_samples_is_said_of_their_correction_too(recording: Recording, kernels: Path):
+def test_corrected_estimate_keeps_the_notes_of_the_samples(recording: Recording, kernels: Path):
     backend = WholeAndParts()
     found = lpp.estimate(gathered(), n=2**14, fit=trained(recording, kernels), backend=backend)
     alone = lpp.estimate(gathered(), n=2**14, model="sampled", backend=backend)
@@ -246,7 +246,9 @@ def test_what_is_said_of_samples_is_said_of_their_correction_too(recording: Reco
     assert sum("of the predicted time; all runs took" in note for note in found.notes) == 1
 
 
-def test_the_backends_own_learned_model_is_meant(recording: Recording, kernels: Path, monkeypatch: pytest.MonkeyPatch):
+def test_residual_model_of_the_backends_device_is_the_default(
+    recording: Recording, kernels: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
     learned = trained(recording, kernels)
     lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
@@ -254,7 +256,7 @@ def test_the_backends_own_learned_model_is_meant(recording: Recording, kernels: 
     assert found == replace(lpp.estimate(doubled(), n=2**18, fit=learned, backend=WholeAndParts()), notes=found.notes)
 
 
-def test_learned_models_split_a_kernel_between_backends(recording: Recording, kernels: Path):
+def test_split_uses_residual_models_of_two_backends(recording: Recording, kernels: Path):
     learned = trained(recording, kernels)
     lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
     devices = [WholeAndParts(), WholeAndParts()]
@@ -263,7 +265,7 @@ def test_learned_models_split_a_kernel_between_backends(recording: Recording, ke
     assert found.groups[0] == pytest.approx(found.groups[1], rel=1e-3)
 
 
-def test_several_archives_teach_together(recording: Recording, kernels: Path):
+def test_training_combines_archives_of_one_device_and_protocol(recording: Recording, kernels: Path):
     files = load_kernel_files(kernels)
     both = [without(recording, "copy"), without(recording, "fill")]
     assert len(train_recordings(both, files).record.rows) == 27 + 27
@@ -285,7 +287,7 @@ def with_cold_caches(run: Run) -> Run:
     return structs.replace(run, protocol=structs.replace(run.protocol, caches="cold"))
 
 
-def test_rows_of_an_archive_teach_the_same(recording: Recording, kernels: Path, path: Path):
+def test_training_on_rows_equals_training_on_the_archive(recording: Recording, kernels: Path, path: Path):
     rows = lpp.load_measurements(path, kernels=kernels)
     learned = lpp.train(rows, device="arithmetic-device-1")
     assert learned.record.base == "sampled"
@@ -293,20 +295,20 @@ def test_rows_of_an_archive_teach_the_same(recording: Recording, kernels: Path, 
     assert lpp.fit(rows, device="arithmetic-device-1", model="linear").weights
 
 
-def test_other_bases_learn_from_all_measurements(recording: Recording, kernels: Path):
+def test_other_base_models_train_on_all_measurements(recording: Recording, kernels: Path):
     found = trained(without(recording), kernels)
     assert found.record.base == "overlap of counts"
     assert trained(recording, kernels, "overlap").record.rows == found.record.rows
 
 
-def test_of_a_mixed_archive_only_what_has_samples_teaches(recording: Recording, kernels: Path):
+def test_only_rows_with_samples_of_a_mixed_archive_are_used(recording: Recording, kernels: Path):
     learned = trained(without(recording, "copy"), kernels)
     assert learned.record.source == "loopyperf calibrate, the 27 of 33 rows that have samples"
     assert len(learned.record.rows) == 27
     assert "copy" not in {row.label for row in learned.record.rows}
 
 
-def test_an_archive_without_samples_is_refused_for_the_base_sampled(recording: Recording, kernels: Path):
+def test_archive_without_samples_is_refused_for_base_sampled(recording: Recording, kernels: Path):
     with pytest.raises(CalibrationError, match=r"none of the 33 rows has any; .* `loopyperf calibrate --samples`"):
         trained(without(recording), kernels, "sampled")
 
@@ -319,22 +321,22 @@ def test_samples_of_fewer_than_three_classes_are_refused(recording: Recording, k
         trained(two, kernels)
 
 
-def test_samples_of_a_kernel_that_the_files_no_longer_have_are_refused(recording: Recording, tmp_path: Path):
+def test_samples_of_a_missing_kernel_file_are_refused(recording: Recording, tmp_path: Path):
     kernels = write_kernel_files(tmp_path / "kernels", "empty kernel", "vectors")
     with pytest.raises(CalibrationError, match="kernel files lack 'long vectors', configuration 'fill'"):
         trained(recording, kernels)
 
 
-def test_a_truncated_archive_teaches_what_is_whole(finished: bytes, kernels: Path, path: Path):
+def test_truncated_archive_is_used_up_to_the_last_complete_record(finished: bytes, kernels: Path, path: Path):
     path.write_bytes(finished[:-20])
     learned = trained(read_archive(path), kernels)
     assert learned.record.source == "loopyperf calibrate, the 32 of 33 rows that have samples"
     backend = WholeAndParts()
     assert len(calibrated(backend, kernels, path).samples) == MEASUREMENTS
-    assert 0 < len(backend.contents) < 10  # those of one kernel
+    assert 0 < len(backend.contents) < 10  # only one kernel is sampled again
 
 
-def test_a_model_is_of_the_device_that_was_sampled(recording: Recording, kernels: Path):
+def test_residual_model_is_refused_for_another_device(recording: Recording, kernels: Path):
     learned = trained(recording, kernels)
     with pytest.raises(lpp.errors.FitFileError, match="trained on device 'arithmetic-device-1', but the backend runs"):
         lpp.estimate(doubled(), n=2**16, fit=learned, backend=WholeAndParts(name="Another Device"))
@@ -345,7 +347,7 @@ def test_a_model_is_of_the_device_that_was_sampled(recording: Recording, kernels
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
-def test_samples_teach_on_pocl(tmp_path: Path, path: Path):
+def test_training_on_samples_works_on_pocl(tmp_path: Path, path: Path):
     pytest.importorskip("pyopencl")
     backend: Any = open_backend("opencl")
     kernels = write_kernel_files(tmp_path / "kernels", "empty kernel", "long vectors")

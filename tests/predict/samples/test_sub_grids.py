@@ -1,4 +1,4 @@
-"""Which parts of a grid samples are."""
+"""Test which parts of a grid are run as samples."""
 
 from math import prod
 
@@ -15,23 +15,23 @@ from loopyperf.stages.samples import sub_grids
         ((100,), 10, ((20,), (30,))),
         ((4,), 1, ((2,), (3,))),
         ((100, 100), 10, ((20, 1), (30, 1))),
-        # Psat is 1056 = 5·211 + 1: five rows each
+        # Psat is 1056 = 5·211 + 1, so each Psat has five rows.
         ((256, 256), 1056, ((211, 10), (211, 15))),
         ((1500, 40), 1056, ((1056, 2), (1056, 3))),
         ((1, 1000), 7, ((1, 14), (1, 21))),
-        # Psat is 13·7 + 9, and 13 rows are 2·6 + 1
+        # Psat is 100 = 13·7 + 9 and has 13 = 2·6 + 1 rows, so it becomes two layers of six rows.
         ((8, 8, 30), 100, ((7, 6, 4), (7, 6, 6))),
         ((8, 1, 1), 2, ((4, 1, 1), (6, 1, 1))),
     ],
 )
-def test_a_sample_is_the_beginning_of_a_row_or_rows_that_make_up_psat(
+def test_sample_is_the_start_of_a_row_or_a_box_of_nearly_psat_groups(
     grid: tuple[int, ...], saturation: int, parts: tuple[tuple[int, ...], ...]
 ):
     assert sub_grids(grid, saturation, (2, 3)) == parts
 
 
 @pytest.mark.parametrize(("grid", "saturation"), [((3,), 1), ((30,), 10), ((2, 2, 2), 2), ((2500, 2), 1056), ((1,), 1)])
-def test_a_grid_that_is_too_small_has_no_parts(grid: tuple[int, ...], saturation: int):
+def test_too_small_grid_has_no_samples(grid: tuple[int, ...], saturation: int):
     assert sub_grids(grid, saturation, (2, 3)) is None
 
 
@@ -40,9 +40,7 @@ def test_a_grid_that_is_too_small_has_no_parts(grid: tuple[int, ...], saturation
     st.integers(1, 2000),
     st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True).map(sorted),
 )
-def test_parts_lie_in_the_grid_and_in_one_another_and_are_proportional(
-    grid: list[int], saturation: int, multiples: list[int]
-):
+def test_samples_are_nested_in_the_grid_and_proportional(grid: list[int], saturation: int, multiples: list[int]):
     parts = sub_grids(tuple(grid), saturation, multiples)
     if parts is None:
         return

@@ -1,4 +1,4 @@
-"""Taking samples and what is made of them, on a device made of arithmetic, and once on PoCL."""
+"""Test the sampled model: the choice of samples and their extrapolation, on a synthetic device and on PoCL."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ from tests.kernels import doubled, gathered, outer_product, triangle, two_launch
 from tests.parts_backend import HOST, LAUNCH, TICK, PartsBackend
 
 N = 16 * 1000
-"""a thousand groups of :func:`doubled`"""
+"""a size for which :func:`doubled` has 1000 groups"""
 
 
 def asked(unit: lp.TranslationUnit, backend: Any, **sizes: Any) -> lpp.Estimate:
     return lpp.estimate(unit, model="sampled", backend=backend, **sizes)
 
 
-def test_equal_groups_are_predicted_exactly_from_few_of_them():
+def test_equal_groups_are_predicted_exactly_from_a_few():
     backend = PartsBackend()
     found = asked(doubled(), backend, n=N)
     assert found.seconds == pytest.approx(HOST + LAUNCH + 1000 * TICK, rel=1e-12)
@@ -33,15 +33,15 @@ def test_equal_groups_are_predicted_exactly_from_few_of_them():
     assert "one run of each takes" in found.notes[-1]
 
 
-def test_samples_are_twice_and_three_times_what_the_device_runs_at_once():
+def test_samples_have_two_and_three_times_psat_groups():
     backend = PartsBackend(saturation=40)
     (program,) = samples_of(Case(doubled(), {"n": N}), backend, None).programs
     assert (program.samples.groups, program.samples.saturation) == ((80, 120), 40)
     assert program.samples.seconds == (LAUNCH + 80 * TICK, LAUNCH + 120 * TICK)
 
 
-def test_larger_samples_are_taken_where_a_launch_is_most_of_them():
-    # At 80 and 120 groups of a hundredth of a tick, a launch of four ticks: 4.8 and 5.2.
+def test_samples_are_larger_if_launch_overhead_dominates():
+    # With a launch of 4 ticks and groups of 0.01 ticks, samples of 80 and 120 groups would take 4.8 and 5.2 ticks.
     backend = PartsBackend(seconds=lambda *_: TICK / 100, saturation=40)
     (program,) = samples_of(Case(doubled(), {"n": 100 * N}), backend, None).programs
     first, second = program.samples.seconds
@@ -49,7 +49,7 @@ def test_larger_samples_are_taken_where_a_launch_is_most_of_them():
     assert second >= 1.25 * first
 
 
-def test_too_few_groups_are_all_run():
+def test_all_groups_run_if_there_are_too_few_to_extrapolate():
     backend = PartsBackend(saturation=400)
     found = asked(doubled(), backend, n=N)
     assert found.seconds == HOST + LAUNCH + 1000 * TICK
@@ -57,8 +57,8 @@ def test_too_few_groups_are_all_run():
     assert {groups for _, groups in backend.asked} == {1000}
 
 
-def test_groups_that_do_more_and_more_are_told_by_their_work():
-    # Group g executes 512 g + 320 instructions, each of which takes a 32nd of a tick, and two ticks are for itself.
+def test_groups_with_increasing_work_are_extrapolated_by_work():
+    # Group g executes 512 g + 320 instructions of 1/32 tick each, and takes another 2 ticks.
     backend = PartsBackend(seconds=lambda group, _: TICK * (16 * group[0] + 12), saturation=4)
     found = asked(triangle(), backend, n=N)
     assert found.seconds == pytest.approx(HOST + LAUNCH + TICK * (16 * 499500 + 12000), rel=1e-6)
@@ -74,27 +74,28 @@ def test_each_launch_is_sampled():
     assert {name for name, _ in backend.asked} == {"pair", "pair_0"}
 
 
-def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in_between():
+def test_only_sampled_data_is_allocated_and_the_rest_is_evicted():
     backend = PartsBackend(saturation=40)
     samples_of(Case(doubled(), {"n": 64 * N}), backend, None)
-    nothing, contents, *_ = backend.contents
-    assert set(nothing.values()) == {0}
+    no_contents, contents, *_ = backend.contents
+    assert set(no_contents.values()) == {0}
     assert set(contents) == {"a", "b"}
     assert 120 * 64 <= contents["a"] < 120 * 64 + 5000
     assert LEAST_EVICTED <= backend.evicted[0] <= MOST_EVICTED
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
 
 
-def test_what_other_launches_use_is_touched_in_between_too():
+def test_eviction_includes_the_data_of_other_launches():
     backend = PartsBackend(saturation=40)
     samples_of(Case(two_launches(), {"n": 64 * N}), backend, None)
     _, *contents = backend.contents
-    assert contents[0]["b"] == contents[-1]["a"] == SLACK  # which the one does not touch, and the other does not
+    # The first launch does not access b, and the last does not access a.
+    assert contents[0]["b"] == contents[-1]["a"] == SLACK
     rest = {sum(max(4 * 64 * N - nbytes, 0) for nbytes in each.values()) for each in contents}
     assert set(backend.evicted) == rest
 
 
-def test_of_what_data_address_a_sample_is_taken_to_touch_all():
+def test_samples_allocate_all_of_indirectly_accessed_arrays():
     backend = PartsBackend(saturation=40)
     samples_of(Case(gathered(), {"n": 64 * N}), backend, None)
     _, contents, *_ = backend.contents
@@ -102,7 +103,7 @@ def test_of_what_data_address_a_sample_is_taken_to_touch_all():
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
 
 
-def test_where_the_description_tells_another_psat_the_larger_is_taken_and_it_is_said():
+def test_larger_psat_of_runtime_and_parameters_is_used_with_a_note():
     v100 = lpp.load_device("nvidia-v100")
     runtime = PartsBackend(saturation=40, name="nvidia-v100")
     found = asked(doubled(), runtime, n=2**20)
@@ -111,8 +112,8 @@ def test_where_the_description_tells_another_psat_the_larger_is_taken_and_it_is_
         f"doubled: Psat is 40 groups from the runtime, {32 * v100.cores} from device parameters; using the larger"
         in " ".join(str(found).split())
     )
-    alike = asked(doubled(), PartsBackend(saturation=32 * v100.cores, name="nvidia-v100"), n=2**20)
-    assert "Psat" not in str(alike)
+    with_equal_psat = asked(doubled(), PartsBackend(saturation=32 * v100.cores, name="nvidia-v100"), n=2**20)
+    assert "Psat" not in str(with_equal_psat)
 
 
 def test_sizes_may_be_arrays():
@@ -120,7 +121,7 @@ def test_sizes_may_be_arrays():
     assert found.seconds == pytest.approx(HOST + LAUNCH + TICK * np.array([1000, 2000]), rel=1e-9)
 
 
-def test_arguments_that_were_not_given_are_noted_where_they_may_matter():
+def test_missing_arguments_are_noted_if_they_affect_addresses():
     assert "no arguments given for index; assumed 0" in asked(gathered(), PartsBackend(), n=N).notes
     given = lpp.estimate(
         gathered(), model="sampled", backend=PartsBackend(), n=64, arguments={"index": np.arange(64, dtype=np.int32)}
@@ -143,17 +144,17 @@ def test_arguments_that_were_not_given_are_noted_where_they_may_matter():
         ({"backend": PartsBackend(), "arguments": {"z": 1}}, "has no argument z; it takes: a, b, n"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], says: str):
+def test_invalid_options_are_refused(options: dict[str, Any], says: str):
     with pytest.raises(ParameterError, match=says):
         lpp.estimate(doubled(), model="sampled", n=N, **options)
 
 
-def test_a_backend_that_is_not_there_is_refused():
+def test_unknown_backend_is_refused():
     with pytest.raises(BackendError, match="unknown backend 'metal'"):
         asked(doubled(), "metal", n=N)
 
 
-def test_models_that_run_nothing_take_no_backend():
+def test_models_that_do_not_execute_refuse_a_backend():
     with pytest.raises(
         ParameterError, match="'roofline' does not execute the kernel; drop backend=, or use model='sampled'"
     ):
@@ -164,7 +165,7 @@ def test_models_that_run_nothing_take_no_backend():
         lpp.estimate(doubled(), model="linear", device="amd-r9-fury", arguments={}, n=N)
 
 
-def test_a_kernel_without_groups_has_nothing_to_sample():
+def test_kernel_without_groups_is_refused():
     with pytest.raises(ParameterError, match=r"launches no groups at .*; nothing to sample"):
         asked(empty(), PartsBackend(), n=0)
 
@@ -182,13 +183,13 @@ def empty() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n": 1.5}, {"n": 0}, {"n": N, "m": 1}])
-def test_sizes_that_the_kernel_does_not_take_are_refused(sizes: dict[str, Any]):
+def test_missing_or_invalid_sizes_are_refused(sizes: dict[str, Any]):
     with pytest.raises(ParameterError):
         asked(doubled(), PartsBackend(), **sizes)
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
-def test_a_kernel_is_sampled_on_pocl():
+def test_sampling_works_on_pocl():
     pytest.importorskip("pyopencl")
     backend: Any = open_backend("opencl")
     found = asked(outer_product(), backend, n=64, m=1024)
@@ -200,7 +201,7 @@ def test_a_kernel_is_sampled_on_pocl():
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
-def test_types_that_loopy_finds_need_not_be_stated():
+def test_inferred_types_need_not_be_declared():
     pytest.importorskip("pyopencl")
     unit = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [lp.GlobalArg("a", np.float32, shape="n"), ...])
     unit = lp.split_iname(lp.assume(unit, "n >= 64 and n mod 64 = 0"), "i", 64, outer_tag="g.0", inner_tag="l.0")

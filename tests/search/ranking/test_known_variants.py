@@ -1,4 +1,4 @@
-"""Variants that were counted before are ranked without Loopy's passes, and their groups are looked at all the same."""
+"""Variants with cached counts are ranked without Loopy's passes, and the limits on their groups are still checked."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16
 
 
 def summed_by_groups(lanes: int = 64) -> lp.TranslationUnit:
-    """out[i] = Σⱼ a[i,j] by trees: Loopy adds an array of local memory for the partial sums."""
+    """out[i] = Σⱼ a[i,j] by trees: Loopy adds a local array for the partial sums."""
     knl = lp.make_kernel(
         f"{{[i, j]: 0 <= i < n and 0 <= j < {lanes}}}",
         "out[i] = sum(j, a[i, j])",
@@ -31,7 +31,7 @@ def summed_by_groups(lanes: int = 64) -> lp.TranslationUnit:
 
 @pytest.fixture
 def no_passes(monkeypatch):
-    """Return what makes each of Loopy's passes fail from then on, and forgets what is in memory."""
+    """Return a function that clears the memory cache and makes each of Loopy's passes fail from then on."""
 
     def forbid() -> None:
         recent.clear_memory()
@@ -42,7 +42,7 @@ def no_passes(monkeypatch):
 
 
 @pytest.mark.parametrize("slug", ["made-up-1", "nvidia-titan-v"], ids=["an unknown device", "a described device"])
-def test_a_fit_of_counts_asks_loopy_nothing_about_variants_that_are_in_files(slug, make_fit, folder, no_passes):
+def test_fit_of_counts_ranks_cached_variants_without_loopy_passes(slug, make_fit, folder, no_passes):
     fit = make_fit(weights={**FREE, "f32 mul": 1e-9, "work-groups": 1e-9}, slug=slug)
     variants = VARIANTS | {"by trees": summed_by_groups}
     first = lpp.rank(variants, n=4096, fit=fit)
@@ -52,15 +52,15 @@ def test_a_fit_of_counts_asks_loopy_nothing_about_variants_that_are_in_files(slu
     assert again.estimates == first.estimates
 
 
-def test_other_variants_do_need_these_passes(make_fit, folder, no_passes):
-    """Else the test above could not fail."""
+def test_uncached_variants_need_loopy_passes(make_fit, folder, no_passes):
+    """Shows that the test above can fail."""
     no_passes()
     ranking = lpp.rank(VARIANTS, n=4096, fit=make_fit())
     assert ranking.failures.keys() == VARIANTS.keys()
     assert all("a pass of Loopy's" in reason for reason in ranking.failures.values())
 
 
-def test_groups_are_kept_with_the_counts_and_have_what_loopy_adds(make_fit, folder, no_passes, monkeypatch):
+def test_cached_groups_include_local_memory_that_loopy_adds(make_fit, folder, no_passes, monkeypatch):
     expected = Group(work_items=64, local_memory=64 * 4)
     assert lpp.count(summed_by_groups()).kernel.group == expected
     no_passes()

@@ -1,4 +1,4 @@
-"""Ranking on a real cluster of dask's: complete, and the same, whatever happens to workers."""
+"""Rankings on a real dask cluster are complete and unchanged even if workers fail."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def client() -> Iterator["distributed.Client"]:
 
 @pytest.fixture
 def fit(make_fit) -> lpp.Fit:
-    """A group costs as much as a multiplication, so that larger groups are faster."""
+    """A fit in which a group costs as much as a multiplication, so that larger groups are faster."""
     return make_fit(weights={"f32 mul": 1e-9, "work-groups": 1e-9, "launches": 1e-6})
 
 
@@ -40,28 +40,28 @@ def variants(*names: str) -> Builders:
     return {f"{name} in groups of {group}": partial(doubled, group=group) for name in names for group in GROUPS}
 
 
-def slow(build: Callable[[], lp.TranslationUnit], notebook: Path, number: int) -> lp.TranslationUnit:
-    """Take a while, and note who did it."""
+def slow(build: Callable[[], lp.TranslationUnit], log: Path, number: int) -> lp.TranslationUnit:
+    """Sleep, log the process and the number of the variant, and build it."""
     time.sleep(0.05)
-    (notebook / f"{number}-{os.getpid()}").touch()
+    (log / f"{number}-{os.getpid()}").touch()
     return build()
 
 
-def deadly_once(build: Callable[[], lp.TranslationUnit], notebook: Path) -> lp.TranslationUnit:
-    """Kill the worker that builds it first, once others have built half of the rest."""
-    while len(list(notebook.glob("*-*"))) < len(GROUPS):
+def deadly_once(build: Callable[[], lp.TranslationUnit], log: Path) -> lp.TranslationUnit:
+    """Kill the first worker that builds this, after others have built half of the remaining variants."""
+    while len(list(log.glob("*-*"))) < len(GROUPS):
         time.sleep(0.02)
     try:
-        (notebook / "killed").touch(exist_ok=False)
+        (log / "killed").touch(exist_ok=False)
     except FileExistsError:
         return build()
-    (notebook / "killed").write_text(str(os.getpid()))
+    (log / "killed").write_text(str(os.getpid()))
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
 
 def deadly() -> lp.TranslationUnit:
-    """Kill whoever builds it."""
+    """Kill the process that builds this."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
@@ -75,14 +75,14 @@ def same(ranking: lpp.Ranking, alone: lpp.Ranking) -> bool:
     return ranking.order == alone.order and ranking.estimates == alone.estimates
 
 
-def test_a_cluster_gives_the_same_ranking(client, fit):
+def test_cluster_gives_the_same_ranking(client, fit):
     alone = lpp.rank(variants("a"), n=4096, fit=fit)
     together = lpp.rank(variants("a"), n=4096, fit=fit, executor=client.get_executor())
     assert same(together, alone)
     assert together.notes == ()
 
 
-def test_a_worker_that_is_killed_takes_nothing_with_it(client, fit, tmp_path):
+def test_killed_worker_loses_no_variants(client, fit, tmp_path):
     builders = list(variants("a", "b").items())
     watched: Builders = {name: partial(slow, build, tmp_path, number) for number, (name, build) in enumerate(builders)}
     name, build = builders[0]
@@ -97,7 +97,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(client, fit, tmp_path):
     assert killed not in client.run(os.getpid).values()
 
 
-def test_a_variant_that_kills_every_worker_is_a_row_and_its_neighbours_are_ranked(client, fit):
+def test_variant_that_kills_every_worker_fails_and_others_are_ranked(client, fit):
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     ranking = lpp.rank(variants("a", "b") | {"deadly": deadly}, n=4096, fit=fit, executor=client.get_executor())
     assert same(ranking, lpp.rank(variants("a", "b"), n=4096, fit=fit))
@@ -106,23 +106,23 @@ def test_a_variant_that_kills_every_worker_is_a_row_and_its_neighbours_are_ranke
     client.wait_for_workers(WORKERS, timeout=30)
 
 
-def test_a_builder_that_never_returns_is_a_row_and_leaves_its_worker_free(client, fit):
+def test_endless_builder_times_out_and_frees_its_worker(client, fit):
     builders: Builders = {f"endless {number}": endless for number in range(2 * WORKERS)} | variants("a")
-    client.run(lpp.rank, variants("a"), n=4096, fit=fit)  # a first answer takes longer
+    client.run(lpp.rank, variants("a"), n=4096, fit=fit)  # the first prediction takes longer
     ranking = lpp.rank(builders, n=4096, fit=fit, executor=client.get_executor(), time_limit=4)
     assert ranking.failures == {f"endless {number}": "timed out after 4 s" for number in range(2 * WORKERS)}
     assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
     assert ranking.notes == ()
 
 
-def test_equal_variants_are_ranked_each_under_its_name(client, fit):
-    """Dask takes equal tasks for one."""
+def test_equal_variants_are_ranked_under_all_their_names(client, fit):
+    """Dask merges equal tasks."""
     ranking = lpp.rank(variants("a", "b", "c"), n=4096, fit=fit, executor=client.get_executor())
     assert sorted(ranking.order) == sorted(variants("a", "b", "c"))
     assert lpp.rank(variants("a", "b", "c"), n=4096, fit=fit, executor=client.get_executor()).order == ranking.order
 
 
-def test_what_cannot_be_sent_to_a_worker_is_a_row(client, fit):
+def test_variant_that_cannot_be_pickled_is_listed_as_failure(client, fit):
     def locked(lock: Lock) -> lp.TranslationUnit:
         return doubled()
 
@@ -134,14 +134,14 @@ def test_what_cannot_be_sent_to_a_worker_is_a_row(client, fit):
     assert ranking.failures == {"locked": reason}
 
 
-def test_a_cascade_finds_the_same_on_a_cluster(client):
-    asked = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "bounds": ["roofline"], "top": 2}
-    alone = lpp.rank(variants("a"), **asked)
-    together = lpp.rank(variants("a"), **asked, executor=client.get_executor())
+def test_cascade_on_a_cluster_gives_the_same_ranking(client):
+    arguments = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "bounds": ["roofline"], "top": 2}
+    alone = lpp.rank(variants("a"), **arguments)
+    together = lpp.rank(variants("a"), **arguments, executor=client.get_executor())
     assert same(together, alone)
 
 
-def test_a_cluster_that_is_closed_meanwhile_is_done_without(fit, tmp_path):
+def test_ranking_completes_after_its_cluster_is_closed(fit, tmp_path):
     builders = variants("a", "b")
     watched = {name: partial(slow, build, tmp_path, number) for number, (name, build) in enumerate(builders.items())}
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50)
@@ -162,7 +162,7 @@ def test_a_cluster_that_is_closed_meanwhile_is_done_without(fit, tmp_path):
     assert all("ran in other processes" in note for note in ranking.notes)
 
 
-def test_what_a_closed_cluster_leaves_unanswered_is_asked_elsewhere(fit):
+def test_unfinished_tasks_of_a_closed_cluster_run_in_other_processes(fit):
     class Silent(Executor):
         _client = SimpleNamespace(status="closed", nthreads=lambda: {"worker": 1})
 

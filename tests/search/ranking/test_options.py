@@ -1,4 +1,4 @@
-"""What makes no sense is said at once, in one sentence, of rank, of search and of what a ranking offers."""
+"""rank, search and the methods of a ranking refuse invalid options before any work."""
 
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
@@ -22,7 +22,7 @@ def untouched(group: int = 16) -> lp.TranslationUnit:
 
 
 class Client:
-    """As much of dask's as is mistaken for an executor: its futures are no futures of concurrent.futures."""
+    """A stand-in for dask's client, which is not an executor: its futures are not those of concurrent.futures."""
 
     def submit(self, function: Any, *arguments: Any) -> object:
         return object()
@@ -64,7 +64,7 @@ OPTIONS = {
 }
 
 
-def test_rank_refuses_before_anything_is_built(subtests: pytest.Subtests):
+def test_rank_refuses_invalid_options_before_building(subtests: pytest.Subtests):
     for mistake in OPTIONS:
         with subtests.test(mistake=mistake):
             options, message = OPTIONS[mistake]
@@ -72,7 +72,7 @@ def test_rank_refuses_before_anything_is_built(subtests: pytest.Subtests):
                 lpp.rank({"untouched": untouched}, **ON_TITAN | options)
 
 
-def test_search_refuses_before_anything_is_built(subtests: pytest.Subtests):
+def test_search_refuses_invalid_options_before_building(subtests: pytest.Subtests):
     for optimizer in ["exhaustive", "tpe"]:
         for mistake in OPTIONS:
             with subtests.test(optimizer=optimizer, mistake=mistake):
@@ -84,12 +84,12 @@ def test_search_refuses_before_anything_is_built(subtests: pytest.Subtests):
 
 
 @pytest.mark.parametrize("variants", [5, None, 2.5])
-def test_what_is_no_set_of_variants_is_refused(variants):
+def test_invalid_variants_are_refused(variants):
     with pytest.raises(ParameterError, match="variants must be Loopy kernels, or pairs"):
         lpp.rank(variants, **ON_TITAN)
 
 
-def test_an_executor_needs_no_more_than_submit():
+def test_executor_needs_only_submit():
     class Direct:
         def submit(self, function: Any, *arguments: Any) -> "Future[Any]":
             future: Future[Any] = Future()
@@ -113,7 +113,7 @@ def ranking() -> lpp.Ranking:
     return lpp.rank({f"g{group}": partial(doubled, group=group) for group in (16, 32, 64)}, n=4096, fit=fit)
 
 
-MEASURING = {
+MEASURE_OPTIONS = {
     "a fraction": ({"top": 2.5}, ">= 1 or a list of names, got 2.5"),
     "None": ({"top": None}, ">= 1 or a list of names, got None"),
     "nothing": ({"top": 0}, ">= 1 or a list of names, got 0"),
@@ -128,22 +128,22 @@ MEASURING = {
 }
 
 
-@pytest.mark.parametrize("mistake", MEASURING)
-def test_measure_refuses_before_anything_is_run(mistake, ranking):
+@pytest.mark.parametrize("mistake", MEASURE_OPTIONS)
+def test_measure_refuses_invalid_options_before_running(mistake, ranking):
     def untimed(_: object) -> float:
         raise AssertionError("nothing is run for a question that makes no sense")
 
-    options, message = MEASURING[mistake]
+    options, message = MEASURE_OPTIONS[mistake]
     with pytest.raises(ParameterError, match=message):
         ranking.measure(**{"backend": SyntheticBackend(untimed)} | options)
 
 
-def test_what_is_named_twice_is_measured_once(ranking):
+def test_variant_named_twice_is_measured_once(ranking):
     found = ranking.measure(SyntheticBackend(lambda _: 1e-6), top=["g16", "g16"])
     assert len(found.measurements) == 1
 
 
 @pytest.mark.parametrize("options", [("a",), (0.1, "b"), (None,), (-0.1,), (float("inf"),), (0.1, 1.0)])
-def test_a_shortlist_of_no_share_is_refused(options, ranking):
+def test_invalid_shortlist_options_are_refused(options, ranking):
     with pytest.raises(ParameterError, match="regret must be >= 0 and probability between 0 and 1"):
         ranking.shortlist(*options)

@@ -1,4 +1,4 @@
-"""Whatever happens to who works out an answer, every question gets one."""
+"""Every task gets a result or a reason, whatever happens to its worker."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ def doubled(number: int) -> int:
 
 
 def tenth(number: int) -> float:
-    """Of 3 there is none in time, 4 kills whoever works on it."""
+    """Return number / 10; 3 never returns, and 4 kills its process."""
     if number == 3:
         while True:
             time.sleep(60)
@@ -50,14 +50,14 @@ def dying(number: int) -> int:
 
 
 def raising(number: int) -> int:
-    """Raise what ends a program, though no signal has come."""
+    """Raise an exception that ends a program, without a signal."""
     if number < 3:
         raise (KeyboardInterrupt, GeneratorExit, SystemExit)[number]
     return number
 
 
-def ended(number: int) -> int:
-    """Return the number; 3 swallows whatever would stop it, and goes on."""
+def ignoring_interruptions(number: int) -> int:
+    """Return the number; 3 ignores interruptions for 2.5 s first."""
     end = time.monotonic() + 2.5
     while number == 3 and time.monotonic() < end:
         with suppress(BaseException):
@@ -65,27 +65,27 @@ def ended(number: int) -> int:
     return number
 
 
-def told(questions: TaskRunner, things: list[int]) -> dict[int, object]:
-    found = list(questions.about(things))
-    assert sorted(thing for thing, _ in found) == sorted(things)
+def run_tasks(runner: TaskRunner, tasks: list[int]) -> dict[int, object]:
+    found = list(runner.about(tasks))
+    assert sorted(task for task, _ in found) == sorted(tasks)
     return dict(found)
 
 
-def test_without_an_executor_answers_come_in_order():
+def test_results_without_an_executor_are_in_order():
     assert list(TaskRunner(doubled).about([3, 1, 2])) == [(3, 6), (1, 2), (2, 4)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_worker_that_dies_in_any_way_is_an_answer(number):
-    found = told(TaskRunner(dying, Processes(number)), list(range(8)))
+def test_dead_worker_is_reported_for_every_kind_of_exit(number):
+    found = run_tasks(TaskRunner(dying, Processes(number)), list(range(8)))
     assert found[0] == 0
     assert found[7] == 7
     assert all(found[each].reason.startswith("the worker process died") for each in ENDINGS)
 
 
 @pytest.mark.parametrize("executor", [lambda: None, lambda: Processes(2), lambda: ThreadPoolExecutor(2)])
-def test_what_ends_a_program_is_an_answer_where_no_signal_came(executor):
-    found = told(TaskRunner(raising, executor()), list(range(5)))
+def test_exit_exceptions_without_a_signal_are_reported(executor):
+    found = run_tasks(TaskRunner(raising, executor()), list(range(5)))
     assert [found[each].reason for each in range(3)] == ["KeyboardInterrupt", "GeneratorExit", "SystemExit"]
     assert (found[3], found[4]) == (3, 4)
 
@@ -95,8 +95,8 @@ def interrupting(number: int) -> int:
     return number
 
 
-def test_an_interruption_by_a_signal_ends_all_and_its_handler_stays():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+def test_sigint_stops_all_tasks_and_keeps_the_signal_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the background jobs of a shell ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
             list(TaskRunner(interrupting).about([1, 2]))
@@ -106,90 +106,90 @@ def test_an_interruption_by_a_signal_ends_all_and_its_handler_stays():
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_any_executor_gives_the_same_answers(pool):
+def test_any_executor_gives_the_same_results(pool):
     with pool(2) as executor:
-        assert told(TaskRunner(doubled, executor), list(range(50))) == {each: 2 * each for each in range(50)}
+        assert run_tasks(TaskRunner(doubled, executor), list(range(50))) == {each: 2 * each for each in range(50)}
 
 
-def test_no_more_is_asked_at_a_time_than_was_said():
-    taken: list[int] = []
+def test_number_of_tasks_in_flight_is_limited():
+    started: list[int] = []
 
     def numbers():
         for number in range(20):
-            taken.append(number)
+            started.append(number)
             yield number
 
     class Slow(Executor):
         def submit(self, function, /, *arguments):
-            assert len(taken) - len(done) <= 3
+            assert len(started) - len(done) <= 3
             future: Future[int] = Future()
             future.set_result(function(*arguments))
             return future
 
     done: list[int] = []
-    for thing, _ in TaskRunner(doubled, Slow(), at_once=3).about(numbers()):
-        done.append(thing)
+    for task, _ in TaskRunner(doubled, Slow(), at_once=3).about(numbers()):
+        done.append(task)
     assert len(done) == 20
 
 
 @pytest.mark.parametrize("is_parallel", [False, True])
-def test_what_takes_too_long_is_stopped_and_the_rest_goes_on(is_parallel):
-    things = [1, 3, 2]
+def test_task_over_the_time_limit_is_stopped_and_others_complete(is_parallel):
+    tasks = [1, 3, 2]
     if is_parallel:
         with ProcessPoolExecutor(1) as executor:
-            found = told(TaskRunner(tenth, executor, limit=0.5), things)
+            found = run_tasks(TaskRunner(tenth, executor, limit=0.5), tasks)
     else:
-        found = told(TaskRunner(tenth, limit=0.5), things)
+        found = run_tasks(TaskRunner(tenth, limit=0.5), tasks)
     assert found == {1: 0.1, 2: 0.2, 3: Unanswered("timed out after 0.5 s")}
 
 
-def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
+def test_task_that_ignores_its_timeout_is_stopped_in_another_process(monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.5)
     with ProcessPoolExecutor(1) as executor:
-        questions = TaskRunner(ended, executor, limit=0.5)
-        found = told(questions, [1, 3])
+        runner = TaskRunner(ignoring_interruptions, executor, limit=0.5)
+        found = run_tasks(runner, [1, 3])
     assert found[1] == 1
-    assert found[3] == Unanswered("timed out after 0.5 s")  # in a process of our own, which is ended
-    assert questions.notes == ["no worker of the executor responded within 1 s; the executor was abandoned"]
+    assert found[3] == Unanswered("timed out after 0.5 s")  # in one of our own processes, which is stopped
+    assert runner.notes == ["no worker of the executor responded within 1 s; the executor was abandoned"]
 
 
-def test_a_process_that_dies_takes_no_other_answer_with_it():
+def test_dead_process_loses_no_other_tasks():
     with ProcessPoolExecutor(2) as executor:
-        questions = TaskRunner(tenth, executor)
-        found = told(questions, [1, 2, 4, 5, 6, 7, 8])
+        runner = TaskRunner(tenth, executor)
+        found = run_tasks(runner, [1, 2, 4, 5, 6, 7, 8])
     assert found.pop(4) == Unanswered("the worker process died (exit status 7)")
     assert found == {each: each / 10 for each in (1, 2, 5, 6, 7, 8)}
-    assert questions.notes == [
+    assert runner.notes == [
         "the executor died (BrokenProcessPool); its remaining tasks ran in other processes",
     ]
 
 
-def test_an_executor_that_was_shut_down_is_done_without():
+def test_tasks_run_without_an_executor_that_was_shut_down():
     executor = ProcessPoolExecutor(1)
     executor.shutdown()
-    questions = TaskRunner(doubled, executor)
-    assert told(questions, [1, 2]) == {1: 2, 2: 4}
-    assert len(questions.notes) == 1
+    runner = TaskRunner(doubled, executor)
+    assert run_tasks(runner, [1, 2]) == {1: 2, 2: 4}
+    assert len(runner.notes) == 1
 
 
-def test_workers_that_are_threads_keep_the_limit_and_go_on():
+def test_thread_workers_keep_the_time_limit():
     with ThreadPoolExecutor(1) as executor:
-        questions = TaskRunner(tenth, executor, limit=0.5)
-        found = told(questions, [3, 1, 2])
+        runner = TaskRunner(tenth, executor, limit=0.5)
+        found = run_tasks(runner, [3, 1, 2])
     assert found == {1: 0.1, 2: 0.2, 3: Unanswered("timed out after 0.5 s")}
-    assert questions.notes == []
+    assert runner.notes == []
 
 
-def test_a_thread_keeps_the_limit_without_an_executor():
+def test_thread_keeps_the_time_limit_without_an_executor():
     found: dict[int, object] = {}
-    thread = Thread(target=lambda: found.update(told(TaskRunner(tenth, limit=0.5), [3, 1])))
+    thread = Thread(target=lambda: found.update(run_tasks(TaskRunner(tenth, limit=0.5), [3, 1])))
     thread.start()
     thread.join()
     assert found == {1: 0.1, 3: Unanswered("timed out after 0.5 s")}
 
 
-class Silent(Executor):
-    """Takes everything, and never answers after the first few."""
+class SilentExecutor(Executor):
+    """Accepts all tasks, but completes only the first few."""
 
     def __init__(self, answers: int) -> None:
         self.left = answers
@@ -202,23 +202,23 @@ class Silent(Executor):
         return future
 
 
-def test_workers_that_fall_silent_are_given_up(monkeypatch):
+def test_unresponsive_executor_is_abandoned(monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.2)
-    questions = TaskRunner(doubled, Silent(2), limit=0.3)
-    assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
-    assert questions.notes == ["no worker of the executor responded within 0.5 s; the executor was abandoned"]
+    runner = TaskRunner(doubled, SilentExecutor(2), limit=0.3)
+    assert run_tasks(runner, list(range(6))) == {each: 2 * each for each in range(6)}
+    assert runner.notes == ["no worker of the executor responded within 0.5 s; the executor was abandoned"]
 
 
-def test_workers_have_longer_for_their_first_answer(monkeypatch):
+def test_first_result_of_an_executor_may_take_longer(monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.2)
     monkeypatch.setattr(workers, "START", 1.0)
-    questions = TaskRunner(doubled, Silent(0), limit=0.3)
-    assert told(questions, [1, 2]) == {1: 2, 2: 4}
-    assert questions.notes == ["no worker of the executor responded within 1.5 s; the executor was abandoned"]
+    runner = TaskRunner(doubled, SilentExecutor(0), limit=0.3)
+    assert run_tasks(runner, [1, 2]) == {1: 2, 2: 4}
+    assert runner.notes == ["no worker of the executor responded within 1.5 s; the executor was abandoned"]
 
 
-class Forgetful(Executor):
-    """Does everything at once, except that what it is given first is lost, in one way or another."""
+class LosingExecutor(Executor):
+    """Runs each task at once, except that the first one is lost, in one of several ways."""
 
     def __init__(self, lost: Exception) -> None:
         self.lost: Exception | None = lost
@@ -242,30 +242,30 @@ KilledWorker = type("KilledWorker", (Exception,), {"__doc__": "Called like dask'
 
 
 @pytest.mark.parametrize("lost", [CancelledError(), KilledWorker("worker 3")], ids=lambda error: type(error).__name__)
-def test_what_an_executor_loses_is_asked_elsewhere_and_it_does_the_rest(lost):
-    executor = Forgetful(lost)
-    questions = TaskRunner(doubled, executor)
-    assert told(questions, [1, 2, 3]) == {1: 2, 2: 4, 3: 6}
+def test_lost_task_runs_elsewhere_and_the_executor_runs_the_rest(lost):
+    executor = LosingExecutor(lost)
+    runner = TaskRunner(doubled, executor)
+    assert run_tasks(runner, [1, 2, 3]) == {1: 2, 2: 4, 3: 6}
     assert executor.done == [2, 3]
     name = type(lost).__name__
-    assert questions.notes == [f"the executor lost tasks ({name}); they ran in other processes"]
+    assert runner.notes == [f"the executor lost tasks ({name}); they ran in other processes"]
 
 
-class Closed(Executor):
-    """Refuses in its own way, as a closed client of dask's does."""
+class ClosedExecutor(Executor):
+    """Raises its own error on submit, as a closed dask client does."""
 
     def submit(self, function, /, *arguments):
         raise OSError("the client is closed")
 
 
-def test_an_executor_that_refuses_in_its_own_way_is_done_without():
-    questions = TaskRunner(doubled, Closed())
-    assert told(questions, list(range(20))) == {each: 2 * each for each in range(20)}
-    assert questions.notes == ["the executor died (OSError); its remaining tasks ran in other processes"]
+def test_tasks_run_without_an_executor_that_fails_on_submit():
+    runner = TaskRunner(doubled, ClosedExecutor())
+    assert run_tasks(runner, list(range(20))) == {each: 2 * each for each in range(20)}
+    assert runner.notes == ["the executor died (OSError); its remaining tasks ran in other processes"]
 
 
-class Particular(Executor):
-    """Pickles what it is given before it takes it."""
+class PicklingExecutor(Executor):
+    """Pickles its arguments on submit."""
 
     def submit(self, function, /, *arguments):
         try:
@@ -277,23 +277,23 @@ class Particular(Executor):
         return future
 
 
-def unlocked(thing: object) -> bool:
-    return isinstance(thing, int)
+def unlocked(task: object) -> bool:
+    return isinstance(task, int)
 
 
-def test_what_cannot_be_sent_is_named_and_the_rest_goes_on():
-    things: list[object] = [Lock() for _ in range(20)]
-    found = dict(TaskRunner(unlocked, Particular(), at_once=2).about([*things, 1]))
+def test_tasks_that_an_executor_cannot_pickle_are_reported():
+    tasks: list[object] = [Lock() for _ in range(20)]
+    found = dict(TaskRunner(unlocked, PicklingExecutor(), at_once=2).about([*tasks, 1]))
     assert found[1] is True
     reason = Unanswered("cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object")
-    assert [found[each] for each in things] == 20 * [reason]
+    assert [found[each] for each in tasks] == 20 * [reason]
 
 
-# {{{ how many workers there are
+# {{{ number of workers
 
 
 class Client:
-    """As much of dask's as tells the threads of workers."""
+    """The part of a dask client that gives the threads of its workers."""
 
     def __init__(self, *threads: int) -> None:
         self.threads = dict(enumerate(threads))
@@ -307,15 +307,15 @@ class ClientExecutor(Executor):
         self._client = client
 
 
-def test_executors_say_how_many_workers_they_have():
+def test_number_of_workers_of_each_executor():
     assert number_of_workers(ThreadPoolExecutor(7)) == 7
     assert number_of_workers(ProcessPoolExecutor(3)) == 3
     assert number_of_workers(ClientExecutor(Client(4, 4, 2))) == 10
     assert number_of_workers(ClientExecutor(Client())) == 1
-    assert number_of_workers(Silent(0)) == os.cpu_count()
+    assert number_of_workers(SilentExecutor(0)) == os.cpu_count()
 
 
-def test_workers_that_come_are_counted_after_a_while(monkeypatch):
+def test_number_of_workers_is_updated_after_a_while(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
     client = Client(2)
@@ -325,7 +325,7 @@ def test_workers_that_come_are_counted_after_a_while(monkeypatch):
     assert counted.number == 2
     now[0] = 11.0
     assert counted.number == 4
-    client.nthreads = None  # it is dead
+    client.nthreads = None  # the client is dead
     now[0] = 22.0
     assert counted.number == 4
 
@@ -333,23 +333,17 @@ def test_workers_that_come_are_counted_after_a_while(monkeypatch):
 # }}}
 
 
-def test_what_cannot_be_sent_to_a_process_is_named():
+def test_task_that_cannot_be_pickled_is_reported():
     with ProcessPoolExecutor(1) as executor:
-        found = told(TaskRunner(lambda number: number, executor), [1])
+        found = run_tasks(TaskRunner(lambda number: number, executor), [1])
     assert "pickle" in found[1].reason.lower()
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan")])
-def test_a_limit_that_is_no_time_is_refused(limit):
+def test_invalid_time_limit_is_refused(limit):
     with pytest.raises(ParameterError, match="time limit must be above 0"):
         TaskRunner(doubled, limit=limit)
 
 
-def test_an_error_of_time_without_a_limit_is_the_workers_own():
+def test_timeout_error_without_a_limit_is_an_error_of_the_task():
     assert failed(TimeoutError("the lock"), None) == Unanswered("TimeoutError: the lock")
-
-
-# {{{ the first time
-
-
-# }}}

@@ -1,4 +1,4 @@
-"""Ranking variants: the order of their estimates, whoever works them out, and whatever is wrong with some."""
+"""Rankings of variants: order of the estimates, executors, failing variants, invalid options and builds."""
 
 import itertools
 import pickle
@@ -27,14 +27,14 @@ UNCERTAIN = Uncertainty((0.1, 0.2, 0.3, 0.4), (), ((0.0,),), deviations=(-0.02, 
 
 @pytest.fixture
 def fit(make_fit) -> lpp.Fit:
-    """A group costs as much as a multiplication, so that larger groups are faster; memory costs nothing."""
+    """A fit in which a group costs as much as a multiplication, so larger groups are faster; memory is free."""
     free = dict.fromkeys(("global load 32-bit stride 1", "global store 32-bit stride 1", MINIMUM), 0.0)
     weights = {"f32 mul": 1e-9, "work-groups": 1e-9, "launches": 1e-6, **free}
     return make_fit(weights=weights, uncertainty=UNCERTAIN)
 
 
 def tile(nbytes: int) -> lp.TranslationUnit:
-    """b[i] = 2 a[i], by way of so many bytes of local memory."""
+    """b[i] = 2 a[i], through *nbytes* bytes of local memory."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i < 1024 and 0 <= j < 16}",
         """
@@ -90,7 +90,7 @@ def test_any_executor_gives_the_same_ranking(fit, pool):
     assert together.estimates == alone.estimates
 
 
-def test_equal_variants_are_in_the_order_given_and_tie(make_fit):
+def test_equal_variants_tie_in_the_given_order(make_fit):
     ranking = lpp.rank({"b": doubled(), "a": doubled(), "c": summed(1)}, n=64, fit=make_fit())
     assert ranking.order[-2:] == ("b", "a")
     assert ("b", "a") in ranking.ties
@@ -102,7 +102,7 @@ def test_top_cuts_the_ranking(fit):
     assert [each.name for each in ranking.beaten] == ["groups of 32", "groups of 16"]
 
 
-def test_a_model_of_a_device_needs_no_fit():
+def test_device_model_needs_no_fit():
     ranking = lpp.rank(VARIANTS, n=2**20, device="nvidia-titan-v", model="roofline")
     times = {
         name: lpp.estimate(build(), n=2**20, device="nvidia-titan-v", model="roofline").seconds
@@ -113,20 +113,20 @@ def test_a_model_of_a_device_needs_no_fit():
 
 
 @pytest.mark.parametrize("bounds", [["throughput"], ["roofline"], ["throughput", "roofline"]])
-def test_a_cascade_finds_the_fastest_by_the_last_model(bounds):
-    asked: dict[str, Any] = {"device": "nvidia-titan-v", "n": 2**20, "model": "pipeline"}
+def test_cascade_finds_the_fastest_variants_of_the_model(bounds):
+    arguments: dict[str, Any] = {"device": "nvidia-titan-v", "n": 2**20, "model": "pipeline"}
     variants = VARIANTS | {f"{terms} terms": partial(summed, terms) for terms in (1, 10, 40)}
-    every = lpp.rank(variants, **asked)
-    found = lpp.rank(variants, **asked, bounds=bounds, top=2)
+    every = lpp.rank(variants, **arguments)
+    found = lpp.rank(variants, **arguments, bounds=bounds, top=2)
     assert list(found.seconds.items()) == list(every.seconds.items())[:2]
     assert {each.name for each in found.beaten} == set(every.order[2:])
     assert not found.notes
 
 
-def test_a_shortlist_and_ties_come_from_the_fit(fit):
+def test_shortlist_and_ties_follow_from_the_fit(fit):
     ranking = lpp.rank(VARIANTS, n=4096, fit=fit)
     # 4096 multiplications, 1000 ns for the launch, and 32 to 256 groups: 5128, 5160, 5224 and 5352 ns. Errors of
-    # kernels alike are up to 2 %, so that of 5 differences 4 are below 3 %, and none is above 4 %.
+    # similar kernels are up to 2 %, so 4 of 5 differences are below 3 %, and none is above 4 %.
     assert ranking.ties == (ranking.order[:3], ranking.order[3:])
     assert len(ranking.shortlist(regret=0.0, probability=0.999)) == 3
     assert ranking.shortlist(regret=0.05).names == ("groups of 128",)
@@ -135,7 +135,7 @@ def test_a_shortlist_and_ties_come_from_the_fit(fit):
 # }}}
 
 
-# {{{ what goes wrong with some
+# {{{ failing variants
 
 
 def no_such_tile() -> lp.TranslationUnit:
@@ -152,7 +152,7 @@ def never() -> lp.TranslationUnit:
 
 
 def of_data() -> lp.TranslationUnit:
-    """A loop whose length is data: it cannot be counted."""
+    """Return a kernel with a data-dependent trip count, which cannot be counted."""
     return lp.make_kernel(
         ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < m}"],
         """
@@ -177,7 +177,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("fault", FAULTY)
-def test_a_faulty_variant_is_a_row_with_its_reason(fit, fault):
+def test_faulty_variant_is_listed_with_its_reason(fit, fault):
     build, reason = FAULTY[fault]
     ranking = lpp.rank(VARIANTS | {fault: build}, n=4096, fit=fit)
     assert len(ranking.order) == len(VARIANTS)
@@ -185,22 +185,22 @@ def test_a_faulty_variant_is_a_row_with_its_reason(fit, fault):
     assert fault in str(ranking)
 
 
-def test_a_builder_that_never_returns_is_a_row(fit):
+def test_endless_builder_is_listed_as_timed_out(fit):
     ranking = lpp.rank({"never": never, **VARIANTS}, n=4096, fit=fit, time_limit=6)
     assert ranking.failures == {"never": "timed out after 6 s"}
     assert len(ranking.order) == len(VARIANTS)
 
 
-def test_how_many_may_be_as_fast_is_said(make_fit):
+def test_repr_gives_the_number_of_ties(make_fit):
     weights = dict.fromkeys(lpp.count(doubled()).properties(), 0.0) | {"f32 mul": 1e-9, "launches": 1e-6}
-    alike = lpp.rank(VARIANTS, n=4096, fit=make_fit(weights=weights, uncertainty=UNCERTAIN))
-    assert len(alike.ties[0]) == len(VARIANTS)
-    assert ", and 3 others may be as fast" in repr(alike)
+    equal = lpp.rank(VARIANTS, n=4096, fit=make_fit(weights=weights, uncertainty=UNCERTAIN))
+    assert len(equal.ties[0]) == len(VARIANTS)
+    assert ", and 3 others may be as fast" in repr(equal)
     alone = lpp.rank({"one": doubled()}, n=4096, fit=make_fit(weights=weights, uncertainty=UNCERTAIN))
     assert "as fast" not in repr(alone)
 
 
-def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatch):
+def test_oversized_groups_are_found_before_loopy_prepares_the_kernel(monkeypatch):
     def costly(_: object) -> None:
         raise AssertionError("this is costly")
 
@@ -211,8 +211,8 @@ def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatc
     assert "131,072 B of local memory" in ranking.failures["tiles"]
 
 
-def test_groups_of_a_processor_are_those_that_pocl_runs(make_fit):
-    # PoCL runs groups of 4,096 work-items at most.
+def test_group_limit_of_a_processor_is_that_of_pocl(make_fit):
+    # PoCL executes groups of at most 4,096 work-items.
     fit = make_fit(slug="pocl-some-processor", weights={"f32 mul": 1e-9})
     ranking = lpp.rank({"wide": partial(doubled, group=8192), "ok": doubled}, n=2**16, fit=fit)
     assert "8,192 work-items, at most 4,096" in ranking.failures["wide"]
@@ -220,7 +220,7 @@ def test_groups_of_a_processor_are_those_that_pocl_runs(make_fit):
     assert ranking.notes == ()
 
 
-def test_a_ranking_of_failures_has_no_best(fit):
+def test_ranking_of_only_failures_has_no_best(fit):
     ranking = lpp.rank({"raises": no_such_tile}, n=4096, fit=fit)
     assert ranking.order == ranking.ties == ()
     with pytest.raises(ParameterError, match="no such tile"):
@@ -233,7 +233,7 @@ def test_a_ranking_of_failures_has_no_best(fit):
 # }}}
 
 
-# {{{ what is wrong with the question
+# {{{ invalid options
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_ranking_of_failures_has_no_best(fit):
         (doubled, "variants must be a list, or a mapping"),
     ],
 )
-def test_variants_that_are_none_are_refused(fit, variants, message):
+def test_invalid_variants_are_refused(fit, variants, message):
     with pytest.raises(ParameterError, match=message):
         lpp.rank(variants, n=64, fit=fit)
 
@@ -274,36 +274,36 @@ def test_variants_that_are_none_are_refused(fit, variants, message):
         ({"model": "roofline", "device": "nvidia-titan-v", "parameters": {"n": 5}}, ParameterError, "given twice"),
     ],
 )
-def test_a_question_without_an_answer_is_refused_before_anything_is_built(options, error, message):
+def test_invalid_options_are_refused_before_building(options, error, message):
     with pytest.raises(error, match=message):
         lpp.rank({"never": never}, n=64, **options)
 
 
-def test_bounds_of_models_that_they_need_not_bound_are_said_to_be_no_bounds():
-    asked: dict[str, Any] = {"device": "nvidia-titan-v", "n": 2**16, "top": 1}
-    ranking = lpp.rank(VARIANTS, **asked, model="mwp-cwp", bounds=["throughput", "roofline"])
+def test_bounds_that_may_exceed_the_model_give_a_note():
+    arguments: dict[str, Any] = {"device": "nvidia-titan-v", "n": 2**16, "top": 1}
+    ranking = lpp.rank(VARIANTS, **arguments, model="mwp-cwp", bounds=["throughput", "roofline"])
     assert ranking.notes[0].startswith("times of 'throughput' and 'roofline' may exceed those of 'mwp-cwp'")
     for model in ("roofline", "volkov", "pipeline"):
-        assert lpp.rank(VARIANTS, **asked, model=model, bounds=["throughput"]).notes == ()
+        assert lpp.rank(VARIANTS, **arguments, model=model, bounds=["throughput"]).notes == ()
 
 
 @pytest.mark.parametrize("model", ["volkov", "pipeline"])
-def test_the_bounds_are_bounds(model):
+def test_bounds_do_not_exceed_the_model(model):
     programs = [doubled(group=32), *map(summed, (1, 10, 40)), doubled(group=256)]
     for program, n in itertools.product(programs, (64, 2**12, 2**20)):
-        asked: dict[str, Any] = {"device": "nvidia-titan-v", "n": n}
+        arguments: dict[str, Any] = {"device": "nvidia-titan-v", "n": n}
         throughput = lpp.throughput_bounds(program, device="nvidia-titan-v").at_least(n=n)
-        roofline = lpp.estimate(program, model="roofline", **asked).seconds
+        roofline = lpp.estimate(program, model="roofline", **arguments).seconds
         assert throughput <= roofline * (1 + ROUNDING)
-        assert roofline <= lpp.estimate(program, model=model, **asked).seconds * (1 + ROUNDING)
+        assert roofline <= lpp.estimate(program, model=model, **arguments).seconds * (1 + ROUNDING)
 
 
-def test_bounds_need_a_description(fit):
+def test_bounds_require_device_parameters(fit):
     with pytest.raises(ParameterError, match="'made-up-1' has none"):
         lpp.rank(VARIANTS, n=64, fit=fit, bounds=["throughput"], top=1)
 
 
-def test_bounds_of_a_processor_need_a_description_too(make_fit):
+def test_bounds_of_a_processor_require_device_parameters(make_fit):
     with pytest.raises(ParameterError, match="'pocl-some-processor' has none"):
         lpp.rank(VARIANTS, n=64, fit=make_fit(slug="pocl-some-processor"), bounds=["roofline"], top=1)
 
@@ -311,7 +311,7 @@ def test_bounds_of_a_processor_need_a_description_too(make_fit):
 # }}}
 
 
-# {{{ how often somebody is asked
+# {{{ number of builds
 
 
 FATES = {
@@ -324,10 +324,10 @@ FATES = {
 
 
 @pytest.mark.parametrize("is_limited", [False, True], ids=["in this process", "with a limit"])
-def test_a_cascade_builds_a_variant_once(is_limited, tmp_path):
+def test_cascade_builds_each_variant_once(is_limited, tmp_path):
     calls = tmp_path / "calls"
     fates = {name: build for name, build in FATES.items() if is_limited or name != "never"}
-    variants = {name: partial(written, calls, name, build) for name, build in fates.items()}
+    variants = {name: partial(log_and_build, calls, name, build) for name, build in fates.items()}
     ranking = lpp.rank(
         variants,
         n=4096,
@@ -341,21 +341,21 @@ def test_a_cascade_builds_a_variant_once(is_limited, tmp_path):
     assert sorted(calls.read_text().split()) == sorted(fates)
 
 
-def written(calls: Path, name: str, build: Any) -> Any:
-    """Note, for whichever process asks, that somebody builds it."""
+def log_and_build(calls: Path, name: str, build: Any) -> Any:
+    """Log the build in a file that all processes share, and build the variant."""
     with calls.open("a") as file:
         file.write(f"{name}\n")
     return build()
 
 
-def test_a_program_of_another_ranking_is_not_taken_for_this_one():
-    asked: dict[str, Any] = {"n": 4096, "device": "nvidia-titan-v", "model": "pipeline", "bounds": ["roofline"]}
-    one = lpp.rank({"a": partial(doubled, group=16)}, **asked, top=1)
-    other = lpp.rank({"a": partial(doubled, group=128)}, **asked, top=1)
+def test_programs_of_different_rankings_are_not_confused():
+    arguments: dict[str, Any] = {"n": 4096, "device": "nvidia-titan-v", "model": "pipeline", "bounds": ["roofline"]}
+    one = lpp.rank({"a": partial(doubled, group=16)}, **arguments, top=1)
+    other = lpp.rank({"a": partial(doubled, group=128)}, **arguments, top=1)
     assert one.seconds["a"] != other.seconds["a"]
 
 
-def test_a_process_keeps_few_programs():
+def test_process_keeps_a_limited_number_of_programs():
     for each in variants.named({f"{place}": doubled for place in range(variants.KEPT + 5)}, are_kept=True):
         each.program()
     assert len(variants._kept) == variants.KEPT
@@ -365,24 +365,24 @@ def test_a_process_keeps_few_programs():
 # }}}
 
 
-# {{{ size
+# {{{ pickling
 
 
-def test_what_cannot_be_pickled_keeps_a_ranking_here(fit):
+def test_ranking_of_builders_that_cannot_be_pickled_is_not_picklable(fit):
     ranking = lpp.rank({"a": lambda: doubled()}, n=64, fit=fit)
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(ranking)
     assert pickle.loads(pickle.dumps(ranking.estimates)) == ranking.estimates
 
 
-def test_what_travels_is_small(fit):
+def test_pickled_estimates_are_small(fit):
     ranking = lpp.rank(VARIANTS, n=4096, fit=fit)
     sizes = [len(pickle.dumps(each)) for each in ranking.estimates.values()]
     assert max(sizes) < 4000
     assert pickle.loads(pickle.dumps(ranking)).order == ranking.order
 
 
-def test_the_ranking_is_plain_values_and_text(fit):
+def test_ranking_converts_to_plain_values_and_text(fit):
     ranking = lpp.rank(VARIANTS | {"raises": no_such_tile}, n=4096, fit=fit, top=3)
     document = ranking.to_dict()
     assert list(document["estimates"]) == list(ranking.order)

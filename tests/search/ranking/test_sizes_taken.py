@@ -1,4 +1,4 @@
-"""Variants may take different sizes; a size that none takes, or that all lack, is one mistake and no rows."""
+"""Variants may use different sizes; a size that none uses or that all lack raises a single error."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ ON_TITAN = {**ON_MODEL, "bounds": ["throughput"], "top": 3}
 
 
 @pytest.mark.parametrize("way", ["a fit", "a cascade"])
-def test_each_variant_gets_the_sizes_that_it_takes(fit, way):
+def test_each_variant_gets_only_the_sizes_that_it_uses(fit, way):
     options = {"fit": fit} if way == "a fit" else ON_TITAN
     ranking = lpp.rank(BY_OTHER_NAMES, n=4096, m=64, **options)
     assert not ranking.failures
@@ -37,14 +37,14 @@ def test_each_variant_gets_the_sizes_that_it_takes(fit, way):
     assert ranking.seconds["b"] == alone.seconds
 
 
-def test_those_that_need_another_size_are_rows(fit):
+def test_variants_with_a_missing_size_are_listed_as_failures(fit):
     ranking = lpp.rank(BY_OTHER_NAMES, n=4096, fit=fit)
     assert ranking.order == ("a",)
     assert set(ranking.failures) == {"b", "both"}
     assert all("missing size m" in reason for reason in ranking.failures.values())
 
 
-def test_variants_of_different_sizes_are_measured(fit):
+def test_variants_with_different_sizes_are_measured(fit):
     ranking = lpp.rank(BY_OTHER_NAMES, n=4096, m=64, fit=fit)
     assert len(ranking.measure(SyntheticBackend(lambda _: 1e-6)).seconds) == 3
 
@@ -52,15 +52,15 @@ def test_variants_of_different_sizes_are_measured(fit):
 # {{{ mistakes
 
 
-def counted(made: list[int], group: int) -> lp.TranslationUnit:
-    made.append(group)
+def record_and_build(built: list[int], group: int) -> lp.TranslationUnit:
+    built.append(group)
     return doubled(group=group)
 
 
 GROUPS = tuple(range(16, 16 + 3 * LOOKED_AT))
 
 
-def test_one_mistake_is_said_once_and_early(subtests: pytest.Subtests):
+def test_mistake_in_all_variants_is_reported_once_and_early(subtests: pytest.Subtests):
     for sizes, message in [
         ({}, "missing size n: .* sizes given: none"),
         ({"m": 5}, "missing size n: .* sizes given: m"),
@@ -69,10 +69,10 @@ def test_one_mistake_is_said_once_and_early(subtests: pytest.Subtests):
     ]:
         for way in ["rank", "cascade", "tpe"]:
             with subtests.test(sizes=sizes, message=message, way=way):
-                made: list[int] = []
-                build = partial(counted, made)
+                built: list[int] = []
+                build = partial(record_and_build, built)
                 variants = {f"{group}": partial(build, group) for group in GROUPS}
-                ask = {
+                call = {
                     "rank": partial(lpp.rank, variants, **ON_MODEL),
                     "cascade": partial(lpp.rank, variants, **ON_TITAN),
                     "tpe": partial(
@@ -80,17 +80,17 @@ def test_one_mistake_is_said_once_and_early(subtests: pytest.Subtests):
                     ),
                 }[way]
                 with pytest.raises(ParameterError, match=message):
-                    ask(parameters=sizes)
-                assert len(made) == LOOKED_AT
+                    call(parameters=sizes)
+                assert len(built) == LOOKED_AT
 
 
-def test_of_a_few_variants_all_are_looked_at(fit):
+def test_all_of_a_few_variants_are_checked(fit):
     for variants in ({"a": doubled}, {"a": doubled, "none": partial(int, "5"), "c": doubled}):
         with pytest.raises(ParameterError, match="missing size n"):
             lpp.rank(variants, m=5, fit=fit)
 
 
-def test_families_one_after_the_other_are_seen(fit):
+def test_families_of_variants_with_different_sizes_are_ranked(fit):
     first = {f"n{place}": doubled() for place in range(12)}
     second = {f"m{place}": doubled(size="m") for place in range(12)}
     ranking = lpp.rank(first | second, n=64, m=128, fit=fit)
@@ -100,7 +100,7 @@ def test_families_one_after_the_other_are_seen(fit):
 # }}}
 
 
-def test_numbers_that_are_no_integers_are_no_sizes():
+def test_non_integer_arguments_are_not_sizes():
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = alpha*a[i]",

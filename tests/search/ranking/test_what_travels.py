@@ -1,4 +1,4 @@
-"""What is sent to workers and comes back is small, and one process can rank thousands of variants."""
+"""Data exchanged with workers is small, and one process can rank thousands of variants."""
 
 import os
 import pickle
@@ -24,13 +24,13 @@ ROOT = Path(__file__).parents[3]
 TITAN = "nvidia-titan-v"
 
 
-def nbytes(thing: object) -> int:
-    return len(pickle.dumps(thing))
+def nbytes(value: object) -> int:
+    return len(pickle.dumps(value))
 
 
 @pytest.fixture(scope="module")
 def predictors() -> dict[str, lpp.Predictor]:
-    """Return a predictor by the bundled fit, one by a device's parameters, and one by a fit of its pipelines."""
+    """Return predictors of the bundled fit, of device parameters, and of a fit of pipelines."""
     device = lpp.load_device(TITAN)
     kernels = [(doubled(group=group), "a copy") for group in (32, 64, 128)]
     kernels += [(summed(terms), f"{terms} terms") for terms in (1, 4, 16)]
@@ -39,7 +39,7 @@ def predictors() -> dict[str, lpp.Predictor]:
         for kernel, name in kernels
         for n in (2**16, 2**20)
     ]
-    # What the pipelines are busy for is what it takes, nearly.
+    # The times are nearly the busy times of the pipelines.
     timed = [
         replace(each, seconds=sum(each.pipelines.values()) * (1 + number % 5 / 50))
         for number, each in enumerate(observations)
@@ -54,14 +54,14 @@ def predictors() -> dict[str, lpp.Predictor]:
     }
 
 
-def test_variants_are_small():
+def test_pickled_variants_are_small():
     build = partial(matrix_multiplication, FORMS[-1])  # blocks of 8 × 4
     assert nbytes(build) < 200
     assert nbytes(build()) < 20_000
 
 
 @pytest.mark.parametrize("who", ["the bundled fit", "a device", "a fit of pipelines"])
-def test_tasks_and_answers_are_small(who, predictors):
+def test_pickled_tasks_and_results_are_small(who, predictors):
     predictor = predictors[who]
     task = Task(predictor, Variant("a variant", partial(matrix_multiplication, FORMS[0])), {"n": 1024})
     assert nbytes(task) < 12_000
@@ -73,10 +73,10 @@ def test_tasks_and_answers_are_small(who, predictors):
 
 @pytest.mark.slow
 def test_two_thousand_variants_are_ranked_in_less_than_a_gibibyte(tmp_path):
-    """Loopy and islpy leave some 0.4 MiB of each behind, so that this says something of the rest."""
+    """Loopy and islpy keep about 0.4 MiB per variant; the limit leaves some 200 MiB for everything else."""
     command = [sys.executable, str(ROOT / "benchmarks" / "ranking_scale.py"), "memory", "linear", "2000"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    ranked, most = re.match(r"(\d+) of 2000 variants by linear: \d+ MiB before, (\d+) MiB at most", said).groups()
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    ranked, peak = re.match(r"(\d+) of 2000 variants by linear: \d+ MiB before, (\d+) MiB at most", output).groups()
     assert int(ranked) == 2000
-    assert int(most) < 1024
+    assert int(peak) < 1024

@@ -1,4 +1,4 @@
-"""Searching a space: what is found, in how many trials, and whatever goes wrong with some points or the question."""
+"""Searches of a space: results, numbers of trials, executors, failing points and invalid options."""
 
 import json
 import logging
@@ -27,12 +27,12 @@ ON_TITAN: dict[str, Any] = {"n": 2**16, "device": "nvidia-titan-v", "model": "ro
 
 @pytest.fixture
 def fit(make_fit) -> lpp.Fit:
-    """A group costs as much as a multiplication, so that larger groups are faster; a division, five times that."""
+    """A fit in which a group costs a multiplication or a fifth of a division, so larger groups are faster."""
     return make_fit(weights={**FREE, "f32 mul": 1e-9, "f32 div": 5e-9, "work-groups": 1e-9, "launches": 1e-6})
 
 
 def build(group: int, kind: str = "doubled"):
-    """Groups that 96 is no multiple of are no use to anybody."""
+    """Build a kernel; raise for groups that do not divide 96."""
     if 96 % group:
         raise ValueError(f"groups of {group} do not divide 96")
     return doubled(group=group) if kind == "doubled" else summed(2)
@@ -45,7 +45,7 @@ TWENTY = "building failed (ValueError): groups of 20 do not divide 96"
 # {{{ exhaustive
 
 
-def test_an_exhaustive_search_is_a_ranking_of_all_points(fit):
+def test_exhaustive_search_ranks_all_points(fit):
     found = lpp.search(build, GROUPS, n=4096, fit=fit)
     variants = {
         f"group={group}, kind={kind}": partial(build, group, kind)
@@ -62,23 +62,23 @@ def test_an_exhaustive_search_is_a_ranking_of_all_points(fit):
     assert found.seconds == ranking.seconds[ranking.best]
 
 
-def test_bounds_spare_the_model_points_that_cannot_be_among_the_fastest():
-    asked: dict[str, Any] = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "optimizer": "exhaustive"}
+def test_bounds_skip_points_that_cannot_be_among_the_fastest():
+    requested: dict[str, Any] = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "optimizer": "exhaustive"}
     space = {"terms": (1, 10, 40)}
-    every = lpp.search(of_terms, space, **asked)
-    found = lpp.search(of_terms, space, **asked, bounds=["throughput"], top=1)
+    every = lpp.search(of_terms, space, **requested)
+    found = lpp.search(of_terms, space, **requested, bounds=["throughput"], top=1)
     assert (found.best, found.seconds) == (every.best, every.seconds)
     assert [each.choice["terms"] for each in found.trials if each.seconds is None] == [10, 40]
     assert {each.name for each in found.ranking.beaten} == {"terms=10", "terms=40"}
     with pytest.raises(ParameterError, match="require an exhaustive search; drop them, or use optimizer='exhaustive'"):
-        lpp.search(of_terms, space, **asked | {"optimizer": "tpe"}, bounds=["throughput"], top=1)
+        lpp.search(of_terms, space, **requested | {"optimizer": "tpe"}, bounds=["throughput"], top=1)
 
 
 def of_terms(terms: int):
     return summed(terms)
 
 
-def test_points_that_make_no_sense_are_failures_with_their_reasons(fit):
+def test_points_that_cannot_be_built_are_failures_with_reasons(fit):
     found = lpp.search(build, GROUPS, n=4096, fit=fit)
     assert found.ranking.failures == {f"group=20, kind={kind}": TWENTY for kind in GROUPS["kind"]}
     assert [each.choice for each in found.trials if each.seconds is None] == [
@@ -86,7 +86,7 @@ def test_points_that_make_no_sense_are_failures_with_their_reasons(fit):
     ]
 
 
-def test_a_small_space_is_searched_exhaustively_unless_trials_are_fewer(fit, monkeypatch):
+def test_small_space_is_searched_exhaustively_unless_trials_are_fewer(fit, monkeypatch):
     assert lpp.search(build, GROUPS, n=4096, fit=fit, trials=14).optimizer == "exhaustive"
     assert lpp.search(build, GROUPS, n=4096, fit=fit, trials=13).optimizer == "tpe"
     monkeypatch.setattr(searching, "FEW", 13)
@@ -99,19 +99,21 @@ def test_a_small_space_is_searched_exhaustively_unless_trials_are_fewer(fit, mon
 # {{{ Optuna
 
 
-def test_the_estimator_ends_with_a_ranking_of_what_it_asked_about(fit):
+def test_tpe_ranks_the_points_of_its_trials(fit):
     found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer="tpe", trials=10)
     every = lpp.search(build, GROUPS, n=4096, fit=fit)
     assert (len(found.trials), found.points, found.optimizer) == (10, 14, "tpe")
-    asked = {each.name for each in found.trials}
-    assert len(asked) == 10
-    assert list(found.ranking.seconds.items()) == [pair for pair in every.ranking.seconds.items() if pair[0] in asked]
-    assert found.ranking.failures == {name: TWENTY for name in every.ranking.failures if name in asked}
+    requested = {each.name for each in found.trials}
+    assert len(requested) == 10
+    assert list(found.ranking.seconds.items()) == [
+        pair for pair in every.ranking.seconds.items() if pair[0] in requested
+    ]
+    assert found.ranking.failures == {name: TWENTY for name in every.ranking.failures if name in requested}
     assert found.ranking.order[0] == found.ranking.best
     assert build(**found.best).default_entrypoint.name in ("doubled", "summed_2")
 
 
-def test_with_as_many_trials_as_points_it_is_the_same_ranking(fit):
+def test_as_many_trials_as_points_give_the_exhaustive_ranking(fit):
     every = lpp.search(build, GROUPS, n=4096, fit=fit)
     for optimizer in ("tpe", "random", optuna.samplers.NSGAIISampler(seed=1)):
         found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer=optimizer, trials=1000)
@@ -121,7 +123,7 @@ def test_with_as_many_trials_as_points_it_is_the_same_ranking(fit):
 
 
 @pytest.mark.parametrize("optimizer", ["tpe", "random"])
-def test_a_seed_decides_the_points(fit, optimizer):
+def test_seed_determines_the_points(fit, optimizer):
     def points(seed: int) -> list[str]:
         found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer=optimizer, trials=9, seed=seed)
         return [each.name for each in found.trials]
@@ -130,7 +132,7 @@ def test_a_seed_decides_the_points(fit, optimizer):
     assert len({tuple(points(seed)) for seed in range(5)}) > 1
 
 
-def test_any_sampler_of_optunas_will_do(fit):
+def test_any_optuna_sampler_is_accepted(fit):
     sampler = optuna.samplers.RandomSampler(seed=5)
     found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer=sampler, trials=9)
     named = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer="random", seed=5, trials=9)
@@ -138,7 +140,7 @@ def test_any_sampler_of_optunas_will_do(fit):
     assert found.trials == named.trials
 
 
-def test_optuna_keeps_quiet_and_is_left_as_it_was(fit):
+def test_optuna_logs_nothing_and_keeps_its_verbosity(fit):
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[method-assign]
@@ -160,11 +162,11 @@ def test_optuna_keeps_quiet_and_is_left_as_it_was(fit):
 
 @pytest.mark.parametrize("optimizer", ["exhaustive", "tpe"])
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_any_executor_finds_the_same(fit, pool, optimizer):
-    asked = {"n": 4096, "fit": fit, "optimizer": optimizer, "trials": 14 if optimizer == "exhaustive" else 11}
-    alone = lpp.search(build, GROUPS, **asked)
+def test_any_executor_gives_the_same_result(fit, pool, optimizer):
+    requested = {"n": 4096, "fit": fit, "optimizer": optimizer, "trials": 14 if optimizer == "exhaustive" else 11}
+    alone = lpp.search(build, GROUPS, **requested)
     with pool(2) as executor:
-        together = lpp.search(build, GROUPS, **asked, executor=executor)
+        together = lpp.search(build, GROUPS, **requested, executor=executor)
     assert together.trials == alone.trials
     assert together.ranking.order == alone.ranking.order
     assert together.ranking.estimates == alone.ranking.estimates
@@ -172,13 +174,13 @@ def test_any_executor_finds_the_same(fit, pool, optimizer):
 
 
 def deadly(group: int):
-    """Groups of 12 kill whoever builds them."""
+    """Kill the process that builds groups of 12."""
     if group == 12:
         os._exit(7)
     return build(group)
 
 
-def test_a_point_whose_process_dies_is_a_failure(fit):
+def test_point_that_kills_its_process_is_a_failure(fit):
     with ProcessPoolExecutor(2) as executor:
         found = lpp.search(
             deadly, {"group": GROUPS["group"]}, n=4096, fit=fit, optimizer="tpe", trials=7, executor=executor
@@ -197,7 +199,7 @@ def endless(group: int):
     return build(group)
 
 
-def test_a_builder_that_never_returns_is_a_failure(fit):
+def test_endless_builder_is_a_failure(fit):
     found = lpp.search(endless, {"group": (8, 12, 16)}, n=64, fit=fit, optimizer="random", time_limit=5)
     assert found.ranking.failures == {"group=12": "timed out after 5 s"}
     assert found.best == {"group": 16}
@@ -206,10 +208,10 @@ def test_a_builder_that_never_returns_is_a_failure(fit):
 # }}}
 
 
-# {{{ what is told of it
+# {{{ output
 
 
-def test_the_best_so_far_never_rises(fit):
+def test_best_so_far_never_rises(fit):
     found = lpp.search(build, {"group": (20, 8, 32, 16)}, n=4096, fit=fit)
     seconds = found.ranking.seconds
     assert found.best_so_far == (inf, seconds["group=8"], seconds["group=32"], seconds["group=32"])
@@ -218,7 +220,7 @@ def test_the_best_so_far_never_rises(fit):
     assert found.trials_until(0.0) is None
 
 
-def test_it_is_text_and_plain_values(fit):
+def test_search_converts_to_text_and_plain_values(fit):
     found = lpp.search(build, {"group": (20, 8, 32)}, n=4096, fit=fit)
     assert " ".join(str(found).split()).startswith(
         "3 of 3 points by exhaustive (n=4096) on made-up-1, model linear: group=32, trial 3, takes at least 5.22 µs"
@@ -229,26 +231,26 @@ def test_it_is_text_and_plain_values(fit):
     assert pickle.loads(pickle.dumps(found)).best == found.best
 
 
-def test_a_search_of_failures_has_no_best(fit):
+def test_search_of_only_failures_has_no_best(fit):
     found = lpp.search(build, {"group": (20, 28)}, n=4096, fit=fit, optimizer="tpe")
     assert found.best_so_far == (inf, inf)
     assert "none could be predicted" in " ".join(str(found).split())
-    for ask in (lambda: found.best, lambda: found.seconds):
+    for figure in (lambda: found.best, lambda: found.seconds):
         with pytest.raises(ParameterError, match="groups of 28 do not divide 96"):
-            ask()
+            figure()
 
 
 # }}}
 
 
-# {{{ what is wrong with the question
+# {{{ invalid options
 
 
 def untouched(group: int):
     raise AssertionError("nothing is built for a question that makes no sense")
 
 
-def test_a_question_without_an_answer_is_refused_before_anything_is_built(subtests: pytest.Subtests):
+def test_invalid_options_are_refused_before_building(subtests: pytest.Subtests):
     for options, error, message in [
         (
             {"optimizer": "crystal ball"},
@@ -278,7 +280,7 @@ def test_a_question_without_an_answer_is_refused_before_anything_is_built(subtes
             lpp.search(untouched, {"group": (8, 16, 32)}, **ON_TITAN | options)
 
 
-def test_a_space_and_a_builder_that_do_not_fit_are_refused():
+def test_space_that_does_not_match_its_builder_is_refused():
     with pytest.raises(ParameterError, match="the space is empty"):
         lpp.search(untouched, {}, **ON_TITAN)
     with pytest.raises(ParameterError, match="'group' has no choices"):
@@ -287,7 +289,7 @@ def test_a_space_and_a_builder_that_do_not_fit_are_refused():
         lpp.search(untouched, {"tile": (8, 16)}, **ON_TITAN)
 
 
-def test_without_optuna_only_exhaustive_searches_are_answered(fit, monkeypatch):
+def test_only_exhaustive_searches_work_without_optuna(fit, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     for optimizer in ("tpe", "random", object()):
         with pytest.raises(LoopyperfError, match=r"needs Optuna, .* pip install 'loopyperf\[search\]'"):
@@ -295,7 +297,7 @@ def test_without_optuna_only_exhaustive_searches_are_answered(fit, monkeypatch):
     assert lpp.search(build, {"group": (8, 16)}, n=4096, fit=fit).best == {"group": 16}
 
 
-def test_optuna_is_loaded_only_when_it_is_needed():
+def test_optuna_is_imported_only_when_it_is_needed():
     code = (
         "import sys\n"
         "import loopyperf as lpp\n"

@@ -1,4 +1,4 @@
-"""Spaces: their points, in order, each with a name and choices of its own."""
+"""Spaces: the order, names and choices of their points."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from loopyperf.search.space import check_builds, spaced
 from tests.kernels import doubled
 
 
-def test_points_are_numbered_with_the_last_name_first():
+def test_last_name_varies_fastest_in_the_numbers_of_points():
     space = spaced({"a": (1, 2), "b": ["x", "y", "z"]})
     assert space.points == 6
     assert [space.name(point) for point in range(6)] == [
@@ -23,12 +23,12 @@ def test_points_are_numbered_with_the_last_name_first():
     assert list(space.choice(4)) == ["a", "b"]
 
 
-def test_a_point_is_known_by_the_places_of_its_choices():
+def test_number_of_a_point_follows_from_the_places_of_its_choices():
     space = spaced({"a": range(3), "b": (8, 4), "c": ["xy"]})
     assert [space.number(space.places(point)) for point in range(space.points)] == list(range(space.points))
 
 
-def test_a_space_may_be_larger_than_memory():
+def test_space_may_be_larger_than_memory():
     space = spaced({name: range(10**6) for name in "abcd"})
     assert space.points == 10**24
     assert space.choice(10**24 - 1) == dict.fromkeys("abcd", 10**6 - 1)
@@ -47,11 +47,11 @@ def test_a_space_may_be_larger_than_memory():
         ((1, None), False),
     ],
 )
-def test_numbers_in_order_are_a_scale(choices, is_scale):
+def test_sorted_numbers_are_a_scale(choices, is_scale):
     assert spaced({"a": choices}).is_scale("a") is is_scale
 
 
-def test_functions_and_types_are_called_by_their_names():
+def test_functions_and_types_appear_by_name():
     assert spaced({"dtype": (np.float32, np.float64), "how": (doubled,)}).name(1) == "dtype=float64, how=doubled"
 
 
@@ -71,7 +71,7 @@ def test_functions_and_types_are_called_by_their_names():
         ({"a": (1, "1")}, "two choices of 'a' have the same text, 1"),
     ],
 )
-def test_what_is_no_space_is_refused(choices, message):
+def test_invalid_space_is_refused(choices, message):
     with pytest.raises(ParameterError, match=message):
         spaced(choices)
 
@@ -85,7 +85,7 @@ def any_names(**choice):
 
 
 @pytest.mark.parametrize("builder", [build, any_names, lambda a: doubled(), dict])
-def test_a_builder_takes_the_names(builder):
+def test_builder_that_accepts_the_names_is_allowed(builder):
     check_builds(builder, spaced({"a": (1, 2)}))
 
 
@@ -99,6 +99,6 @@ def test_a_builder_takes_the_names(builder):
         (build, "b", "cannot be called with the names of the space, b: missing a required argument: 'a'"),
     ],
 )
-def test_a_builder_that_does_not_take_them_is_refused(builder, names, message):
+def test_builder_that_does_not_accept_the_names_is_refused(builder, names, message):
     with pytest.raises(ParameterError, match=message):
         check_builds(builder, spaced(dict.fromkeys(names, (1, 2))))

@@ -35,7 +35,7 @@ def expression(source: str, **types: object) -> lp.TranslationUnit:
 
 
 def with_literal(value: object) -> lp.TranslationUnit:
-    """b[i] = *value* a[i], the literal of just that type."""
+    """Return b[i] = *value* a[i] with a literal of exactly this type."""
     unit = expression("a[i]*2")
     knl = unit.default_entrypoint
     (instruction,) = knl.instructions
@@ -49,8 +49,8 @@ def test_equal_programs_have_equal_content(build):
     assert content(build()) == content(build())
 
 
-def test_preparing_a_program_leaves_its_content_as_it_was():
-    """Loopy's passes put digests and hashes on the objects that they see."""
+def test_preprocessing_does_not_change_the_content():
+    """Loopy's passes store digests and hashes on the objects that they process."""
     unit = outer_product()
     before = content(unit)
     lp.linearize(lp.preprocess_program(unit))
@@ -59,7 +59,7 @@ def test_preparing_a_program_leaves_its_content_as_it_was():
 
 
 def transposed() -> lp.TranslationUnit:
-    """b[j,i] = a[i,j] by blocks of 16 x 16. That blocks end within n says more than that work-items are within n."""
+    """b[j,i] = a[i,j] by blocks of 16 x 16; redundant constraints: if a block ends within n, so do its work-items."""
     rows = "0 <= g and 0 <= l < 16 and 16*g + l < n and 16*g + 16 <= n"
     columns = "0 <= h and 0 <= m < 16 and 16*h + m < n and 16*h + 16 <= n"
     unit = lp.make_kernel(
@@ -71,24 +71,24 @@ def transposed() -> lp.TranslationUnit:
     return lp.tag_inames(unit, {"g": "g.0", "h": "g.1", "l": "l.1", "m": "l.0"})
 
 
-def written(unit: lp.TranslationUnit) -> list[list[str]]:
+def constraints_of(unit: lp.TranslationUnit) -> list[list[str]]:
     return [[str(each) for each in domain.get_constraints()] for domain in unit.default_entrypoint.domains]
 
 
-def test_a_program_is_the_same_however_isl_writes_its_domains():
+def test_content_does_not_depend_on_redundant_domain_constraints():
     unit = transposed()
-    before, constraints = content(unit), written(unit)
+    before, constraints = content(unit), constraints_of(unit)
     for domain in unit.default_entrypoint.domains:
         domain.remove_redundancies()  # as code generation does, in place
-    assert len(written(unit)[0]) < len(constraints[0])
+    assert len(constraints_of(unit)[0]) < len(constraints[0])
     assert content(unit) == before == content(transposed())
 
 
-def test_an_estimate_leaves_the_domains_of_its_program_as_they_are_written():
+def test_estimate_does_not_change_the_domains_of_its_program():
     unit = transposed()
-    constraints = written(unit)
+    constraints = constraints_of(unit)
     lpp.estimate(unit, device="nvidia-titan-v", model="pipeline", n=256)
-    assert written(unit) == constraints
+    assert constraints_of(unit) == constraints
 
 
 OTHERS = {
@@ -107,12 +107,12 @@ OTHERS = {
 }
 
 
-def test_programs_that_differ_in_anything_have_different_content():
+def test_different_programs_have_different_content():
     contents = [content(doubled()), *(content(other()) for other in OTHERS.values())]
     assert len(set(contents)) == 1 + len(OTHERS)
 
 
-# {{{ what Loopy's own key takes for equal
+# {{{ differences that Loopy's own key ignores
 
 
 def test_literals_of_different_types_have_different_content():
@@ -132,7 +132,7 @@ def test_vector_types_of_equal_size_have_different_content():
     assert content(expression("2", a=vectors.float4)) != content(expression("2", a=vectors.double2))
 
 
-def test_strings_cannot_pass_for_what_surrounds_them():
+def test_strings_are_distinguished_from_surrounding_syntax():
     assert content(("a", "b")) != content(("a','b",))
     assert content({"a": "b"}) != content({"a:b": ""})
     assert content(None) != content("None")
@@ -146,10 +146,10 @@ def test_strings_cannot_pass_for_what_surrounds_them():
 
 @dataclass(frozen=True, kw_only=True)
 class OwnDevice(lpp.Device):
-    """May compute its numbers."""
+    """A user-defined class, which may compute its numbers."""
 
 
-def test_devices_differ_by_each_number_and_word():
+def test_each_number_and_text_of_a_device_changes_its_content():
     device = lpp.load_device("nvidia-v100")
     words = ("slug", "name", "note", "target", "architecture")
     others = [replace(device, **{word: "other"}) for word in words]
@@ -163,19 +163,19 @@ def test_devices_differ_by_each_number_and_word():
     assert content(replace(device)) == content(device)
 
 
-def test_a_device_of_a_class_of_the_users_has_no_key():
+def test_device_of_a_user_defined_class_has_no_key():
     device = lpp.load_device("nvidia-v100")
     own = OwnDevice(**{field.name: getattr(device, field.name) for field in fields(device)})
     assert content_key(own) is None
 
 
-def test_fits_differ_by_the_last_bit_of_a_weight_and_by_whose_number_it_is(make_fit):
+def test_last_bit_and_type_of_a_weight_change_the_content_of_a_fit(make_fit):
     values = (0.1, math.nextafter(0.1, 1), 1, 1.0, np.float64(0.1), np.float32(0.1), math.inf, -math.inf, math.nan)
     assert len({content(make_fit(weights={"launches": value})) for value in values}) == len(values)
     assert content(make_fit()) == content(make_fit())
 
 
-def test_a_fit_that_holds_a_function_has_no_key(make_fit):
+def test_fit_that_contains_a_function_has_no_key(make_fit):
     assert content_key(make_fit(options={"solver": sum})) is None
 
 
@@ -200,33 +200,33 @@ def keys(seed: str) -> str:
     return run.stdout
 
 
-def test_keys_do_not_follow_the_hash_seed():
+def test_keys_do_not_depend_on_the_hash_seed():
     assert keys("1") == keys("2") == keys("3")
 
 
 # }}}
 
 
-# {{{ programs with code of the user's
+# {{{ programs with user-defined code
 
 
 @dataclass(frozen=True)
 class Harmless(Tag):
-    """Says nothing to Loopy."""
+    """A tag without meaning to Loopy."""
 
 
 @dataclass(frozen=True, init=False)
 class Reciprocal(ScalarCallable):
-    """May do anything."""
+    """A function that Loopy does not know."""
 
 
-def test_the_users_tags_are_content():
+def test_user_defined_tags_are_part_of_the_content():
     unit = lp.tag_inames(doubled(), {"i_outer": Harmless()})
     assert "Harmless" in content(unit)
     assert content(unit) != content(doubled())
 
 
-def test_a_program_with_functions_of_the_users_has_no_key():
+def test_program_with_user_defined_functions_has_no_key():
     called = lp.register_callable(doubled(), "reciprocal", Reciprocal("reciprocal"))
     named = doubled().with_kernel(doubled().default_entrypoint.copy(symbol_manglers=[lambda kernel, name: None]))
     for unit in (called, named):

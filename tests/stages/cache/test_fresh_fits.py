@@ -1,4 +1,4 @@
-"""Looking a fit up is cheap, and never answers with one that is no longer there."""
+"""Lookups of fits are cached, but never return a fit that has changed or is gone."""
 
 import os
 import time
@@ -16,13 +16,13 @@ YESTERDAY = 86_400 * 10**9
 
 
 def seconds(device: str = "made-up-1") -> float:
-    """The estimate of a kernel that is launched once."""
+    """Return the estimate of a kernel that is launched once."""
     return float(lpp.estimate(KERNEL, n=1, device=device))
 
 
 @pytest.fixture
 def launch(make_fit):
-    """Return what makes a fit by which a launch takes so many seconds, and all else nothing."""
+    """Return a function that makes a fit in which a launch takes the given seconds and all else is free."""
     free = dict.fromkeys(lpp.count(doubled()).properties(), 0.0)
     return lambda seconds, **changes: make_fit(weights={**free, "launches": seconds}, **changes)
 
@@ -34,46 +34,46 @@ def own(own_data: Path) -> Path:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The devices whose fit files were read, in order."""
+    """Return the devices whose fit files were read, in order."""
     read: list[str] = []
     load_fit = library.load_fit
 
-    def watched(path):
+    def recording(path):
         read.append(Path(path).parent.name)
         return load_fit(path)
 
-    monkeypatch.setattr(library, "load_fit", watched)
+    monkeypatch.setattr(library, "load_fit", recording)
     return read
 
 
 @pytest.fixture
 def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every file pass for one that has lain there for long, and be remembered."""
+    """Treat every file as unchanged for a long time, so that it is cached."""
     monkeypatch.setattr(library, "_SETTLING", -YESTERDAY)
 
 
 @pytest.mark.usefixtures("everything_is_settled")
-def test_an_unchanged_file_is_read_once(own, launch, reads):
+def test_unchanged_file_is_read_once(own, launch, reads):
     save_fit(launch(1e-6), own)
     assert [seconds() for _ in range(3)] == [1e-6] * 3
     assert reads == ["made-up-1"]
 
 
-def test_a_file_that_has_just_changed_is_read_again(own, launch, reads):
+def test_recently_changed_file_is_read_again(own, launch, reads):
     save_fit(launch(1e-6), own)
     assert seconds() == seconds()
     assert reads == ["made-up-1"] * 2
 
 
 @pytest.mark.usefixtures("everything_is_settled")
-def test_a_fit_saved_again_is_taken_at_once(own, launch):
+def test_fit_saved_again_is_used_at_once(own, launch):
     save_fit(launch(1e-6), own)
     first = seconds()
     save_fit(launch(2e-6), own)
     assert (first, seconds()) == (1e-6, 2e-6)
 
 
-def test_states_of_a_file_that_follow_each_other_faster_than_its_clock_ticks_are_each_taken(own, launch):
+def test_file_changes_within_one_clock_tick_are_all_used(own, launch):
     save_fit(launch(1e-6), own)
     text = own.read_text()
     for number in range(1, 10):
@@ -82,7 +82,7 @@ def test_states_of_a_file_that_follow_each_other_faster_than_its_clock_ticks_are
 
 
 @pytest.mark.usefixtures("everything_is_settled")
-def test_a_file_edited_in_place_is_taken_at_once(own, launch):
+def test_file_edited_in_place_is_used_at_once(own, launch):
     save_fit(launch(1e-6), own)
     first = seconds()
     status = own.stat()
@@ -94,7 +94,7 @@ def test_a_file_edited_in_place_is_taken_at_once(own, launch):
 
 
 @pytest.mark.usefixtures("everything_is_settled")
-def test_ones_own_fit_is_taken_as_soon_as_it_is_there_and_no_longer(own_data, launch):
+def test_user_fit_replaces_the_bundled_one_while_it_exists(own_data, launch):
     own = own_data / "fits" / "amd-r9-fury" / "linear.json"
     bundled = seconds("amd-r9-fury")
     save_fit(launch(1e-6, slug="amd-r9-fury"), own)
@@ -113,7 +113,7 @@ def test_another_data_folder_has_other_fits(own_data, launch, tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("everything_is_settled")
-def test_a_relative_path_means_the_file_in_the_present_folder(launch, tmp_path, monkeypatch):
+def test_relative_path_refers_to_the_current_folder(launch, tmp_path, monkeypatch):
     answers = []
     for folder, length in (("here", 1e-6), ("there", 5e-6)):
         save_fit(launch(length), tmp_path / folder / "mine.json")

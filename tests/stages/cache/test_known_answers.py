@@ -1,4 +1,4 @@
-"""What models find in graphs is found once: equal kernels at equal sizes on equal devices, in memory and in files."""
+"""Results of models are cached by kernel, sizes and device, in memory and in files."""
 
 import os
 import subprocess
@@ -31,19 +31,19 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a word for each time that graphs were built so far."""
+    """Return a list with one entry for each time that graphs were built so far."""
     seen: list[str] = []
     build = KernelStructure.profile
-    monkeypatch.setattr(KernelStructure, "profile", lambda *asked: seen.append("x") or build(*asked))
+    monkeypatch.setattr(KernelStructure, "profile", lambda *arguments: seen.append("x") or build(*arguments))
     return seen
 
 
-# {{{ the same
+# {{{ hits
 
 
 @pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
-def test_an_equal_kernel_is_answered_the_same_without_its_graphs(forgets, name, folder, forbid):
+def test_repeated_estimate_is_equal_and_needs_no_graphs(forgets, name, folder, forbid):
     first = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
     assert first.alternatives
     forbid()
@@ -55,14 +55,14 @@ def test_an_equal_kernel_is_answered_the_same_without_its_graphs(forgets, name, 
     assert again.to_dict() == first.to_dict()
 
 
-def test_what_is_not_known_needs_graphs(forbid):
-    """Else the test above could not fail."""
+def test_uncached_estimate_needs_graphs(forbid):
+    """Shows that the test above can fail."""
     forbid()
     with pytest.raises(pytest.fail.Exception, match="a graph"):
         ask()
 
 
-def test_each_size_of_an_array_is_known_by_itself(folder, forbid):
+def test_each_size_of_an_array_is_cached_separately(folder, forbid):
     sizes = np.array([[64, N], [96, 64]])
     batch = ask(n=sizes)
     forbid()
@@ -73,7 +73,7 @@ def test_each_size_of_an_array_is_known_by_itself(folder, forbid):
         ask(n=97)
 
 
-def test_the_files_of_a_description_do_not_matter_but_what_it_says(tmp_path, forbid):
+def test_equal_devices_from_different_files_share_cached_results(tmp_path, forbid):
     path = tmp_path / "nvidia-v100.toml"
     path.write_bytes((BUNDLED / "nvidia-v100.toml").read_bytes())
     first = ask(device="nvidia-v100")
@@ -81,14 +81,14 @@ def test_the_files_of_a_description_do_not_matter_but_what_it_says(tmp_path, for
     assert ask(device=path) == ask(device=V100) == first
 
 
-def test_a_ranking_that_comes_by_the_same_variants_asks_for_nothing(folder, forbid):
+def test_repeated_ranking_uses_the_cache(folder, forbid):
     variants = {f"groups of {group}": (lambda group=group: doubled(group=group)) for group in (32, 64, 128)}
-    for question in ({"model": "roofline", "device": V100}, {"fit": FIT}):
-        first = lpp.rank(variants, n=N, **question)
+    for model_options in ({"model": "roofline", "device": V100}, {"fit": FIT}):
+        first = lpp.rank(variants, n=N, **model_options)
         with pytest.MonkeyPatch.context() as patch:
             recent.clear_memory()
             patch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
-            again = lpp.rank(variants, n=N, **question)
+            again = lpp.rank(variants, n=N, **model_options)
         assert not again.failures
         assert again.estimates == first.estimates
 
@@ -96,7 +96,7 @@ def test_a_ranking_that_comes_by_the_same_variants_asks_for_nothing(folder, forb
 # }}}
 
 
-# {{{ others
+# {{{ misses
 
 
 OTHERS: dict[str, Callable[[], object]] = {
@@ -126,7 +126,7 @@ OTHERS: dict[str, Callable[[], object]] = {
 }
 
 
-def test_any_other_question_is_answered_anew(folder, built):
+def test_any_change_of_the_request_is_a_cache_miss(folder, built):
     numbers, answers = [], []
     for other in OTHERS.values():
         answers.append(whole(other()))
@@ -141,7 +141,7 @@ def test_any_other_question_is_answered_anew(folder, built):
         assert [whole(other()) for other in OTHERS.values()] == answers
 
 
-def test_a_description_that_was_edited_is_another_device(tmp_path, built):
+def test_edited_device_file_is_a_cache_miss(tmp_path, built):
     path = tmp_path / "mine.toml"
     path.write_text(description_text(V100))
     before = ask(device=path)
@@ -151,7 +151,7 @@ def test_a_description_that_was_edited_is_another_device(tmp_path, built):
     assert after.seconds != before.seconds
 
 
-def test_a_refusal_is_not_remembered(folder, built):
+def test_errors_are_not_cached(folder, built):
     for _ in range(2):
         with pytest.raises(ParameterError, match="violates the kernel's assumptions"):
             ask(n=0)
@@ -159,10 +159,10 @@ def test_a_refusal_is_not_remembered(folder, built):
 
 
 def no_symbol(kernel: lp.LoopKernel, name: str) -> None:
-    """Know no symbol."""
+    """Return None for every symbol."""
 
 
-def test_a_program_with_code_of_the_users_is_looked_at_each_time(folder, built):
+def test_program_with_user_defined_code_is_not_cached(folder, built):
     for _ in range(2):
         unit = doubled()
         ask(unit.with_kernel(unit.default_entrypoint.copy(symbol_manglers=[no_symbol])))
@@ -170,7 +170,7 @@ def test_a_program_with_code_of_the_users_is_looked_at_each_time(folder, built):
     assert entries(folder) == ()
 
 
-def test_a_fit_of_other_than_plain_data_is_asked_each_time(folder, built):
+def test_fit_with_other_than_plain_data_is_not_cached(folder, built):
     odd = msgspec.structs.replace(FIT, options={"sum": sum})
     for _ in range(2):
         ask(model=None, device=None, fit=odd)
@@ -192,7 +192,7 @@ def rows() -> Iterator[tuple[lp.TranslationUnit, dict[str, int], float]]:
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["from memory", "from a file"])
-def test_kernels_that_are_fitted_again_are_not_looked_at_again(forgets, folder, forbid):
+def test_repeated_fit_uses_the_cache(forgets, folder, forbid):
     first = lpp.fit(rows(), device=V100)
     forbid()
     if forgets:
@@ -202,7 +202,7 @@ def test_kernels_that_are_fitted_again_are_not_looked_at_again(forgets, folder, 
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["from memory", "from a file"])
-def test_a_fit_that_was_made_again_answers_the_same_without_graphs(forgets, folder, forbid):
+def test_equal_fits_share_cached_results(forgets, folder, forbid):
     first, again = (lpp.fit(rows(), device=V100, model="overlap") for _ in range(2))
     assert (first.basis, again.created == first.created) == ("pipelines", False)
     answer = ask(model=None, device=None, fit=first)
@@ -212,18 +212,18 @@ def test_a_fit_that_was_made_again_answers_the_same_without_graphs(forgets, fold
     assert whole(ask(model=None, device=None, fit=again)) == whole(answer)
 
 
-def test_that_a_description_lacks_a_number_is_known_too(folder, built):
+def test_lack_of_a_device_parameter_is_cached(folder, built):
     bare = replace(V100, clock=None)
     found = [observe(doubled(), {"n": N}, 1.0, kernel_class="", label="", device=bare) for _ in range(2)]
     assert [each.pipelines for each in found] == [{}, {}]
     assert len(built) == 1
 
 
-def test_an_observation_is_its_owners(folder):
+def test_change_of_an_observation_does_not_affect_the_cache(folder):
     first = observe(doubled(), {"n": N}, 1.0, kernel_class="", label="", device=V100)
-    told = dict(first.pipelines)
+    pipelines_before = dict(first.pipelines)
     first.pipelines.clear()
-    assert observe(doubled(), {"n": N}, 1.0, kernel_class="", label="", device=V100).pipelines == told != {}
+    assert observe(doubled(), {"n": N}, 1.0, kernel_class="", label="", device=V100).pipelines == pipelines_before != {}
 
 
 # }}}
@@ -240,12 +240,12 @@ def damaged(path: Path) -> Iterator[bytes]:
     yield data[:-1]
     yield data + b" "
     yield digest + b"\n" + transcript.replace(b"1", b"2", 1)
-    # Whole, but nothing that this version writes:
+    # With a correct digest, but not in the format of this version:
     for other in (b"[]", b'["columns",{"seconds":1.0}]', b'{"DRAM":1.0}', b"not JSON"):
         yield cache_files._digest(path, other) + b"\n" + other
 
 
-def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
+def test_damaged_file_is_a_miss_and_is_replaced(folder, built):
     first = whole(ask())
     (entry,) = entries(folder)
     undamaged = entry.path.read_bytes()
@@ -258,7 +258,7 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
     assert len(built) == 1 + len(damages)
 
 
-def test_the_folder_keeps_its_limit_whatever_is_in_it(folder, monkeypatch):
+def test_folder_of_results_and_counts_keeps_its_limit(folder, monkeypatch):
     ask()
     limit = 6 * sum(each.nbytes for each in entries(folder))
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", str(limit))
@@ -269,16 +269,16 @@ def test_the_folder_keeps_its_limit_whatever_is_in_it(folder, monkeypatch):
     assert 1 < len(entries(folder)) < 24
 
 
-def test_memory_keeps_what_was_asked_for_last(built, monkeypatch):
+def test_memory_keeps_the_most_recently_used_results(built, monkeypatch):
     monkeypatch.setattr(device_estimate, "ANSWERS", replace(device_estimate.ANSWERS, kept=2))
-    for n in (64, 96, 64, 128, 64):  # 128 drives out 96
+    for n in (64, 96, 64, 128, 64):  # 128 evicts 96
         ask(n=n)
     assert len(built) == 3
     ask(n=96)
     assert len(built) == 4
 
 
-def test_what_has_no_transcript_is_kept_in_memory_alone(folder, built, monkeypatch):
+def test_result_without_a_transcript_is_cached_only_in_memory(folder, built, monkeypatch):
     def refuse(*_: object) -> bytes:
         raise msgspec.ValidationError("an array")
 
@@ -288,7 +288,7 @@ def test_what_has_no_transcript_is_kept_in_memory_alone(folder, built, monkeypat
     assert entries(folder) == ()
 
 
-def test_loopys_switch_turns_it_off(folder, built):
+def test_loopys_cache_switch_turns_the_cache_off(folder, built):
     with lp.CacheMode(False):
         assert whole(ask()) == whole(ask())
         observations = [observe(doubled(), {"n": N}, 1.0, kernel_class="", label="", device=V100) for _ in range(2)]
@@ -302,7 +302,7 @@ def test_loopys_switch_turns_it_off(folder, built):
 
 # {{{ other processes
 
-ASK = """
+SCRIPT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
@@ -318,37 +318,41 @@ for name in sys.argv[2:]:
     told = observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
     print(told.pipelines)
 """
-ASKED = ("roofline", "gpuperf", "a fit of pipelines")
+NAMES = ("roofline", "gpuperf", "a fit of pipelines")
 
 
 def start(how: str, names: tuple[str, ...], seed: int = 0) -> subprocess.Popen[str]:
     paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
-    surroundings = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)}
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)}
     return subprocess.Popen(
-        [sys.executable, "-c", ASK, how, *names], env=surroundings, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT, how, *names], env=environment, stdout=subprocess.PIPE, text=True
     )
 
 
 def expected(names: tuple[str, ...]) -> list[str]:
-    told = observe(unsure(), {"n": N}, 1.0, kernel_class="", label="", device=V100).pipelines
-    return [line for name in names for line in (whole(lpp.estimate(unsure(), n=N, **QUESTIONS[name])), str(told))]
+    pipelines_before = observe(unsure(), {"n": N}, 1.0, kernel_class="", label="", device=V100).pipelines
+    return [
+        line
+        for name in names
+        for line in (whole(lpp.estimate(unsure(), n=N, **QUESTIONS[name])), str(pipelines_before))
+    ]
 
 
-def test_another_process_finds_what_this_one_found(folder):
+def test_another_process_uses_the_results_of_this_one(folder):
     lpp.count(unsure())
-    said = expected(ASKED)
-    process = start("known", ASKED, seed=7)
-    assert process.communicate()[0].splitlines() == said
+    expected_lines = expected(NAMES)
+    process = start("known", NAMES, seed=7)
+    assert process.communicate()[0].splitlines() == expected_lines
     assert process.returncode == 0
 
 
-def test_processes_at_once_read_nothing_wrong(folder):
-    orders = [ASKED, ASKED[::-1], ASKED[1:] + ASKED[:1]]
+def test_concurrent_processes_read_correct_results(folder):
+    orders = [NAMES, NAMES[::-1], NAMES[1:] + NAMES[:1]]
     processes = [start("new", order, seed=place) for place, order in enumerate(orders)]
     answers = [process.communicate()[0].splitlines() for process in processes]
     assert answers == [expected(order) for order in orders]
-    # The answers, what a fit is told, and the counts that it is told: of contiguous arrays, and of the given stride n.
-    assert len(entries(folder)) == len(ASKED) + 3
+    # The estimates, the pipelines of an observation, and its counts: of contiguous arrays, and of the given stride n.
+    assert len(entries(folder)) == len(NAMES) + 3
     assert all(each.is_whole for each in entries(folder))
 
 

@@ -1,4 +1,4 @@
-"""Which fit or description is meant: a predictor looks it up once, an estimate by name each time."""
+"""A predictor looks its fit or device up once, an estimate by name each time."""
 
 from pathlib import Path
 
@@ -23,33 +23,33 @@ def estimated_device(**options):
 
 @pytest.fixture
 def fits(own_data: Path, make_fit) -> Path:
-    """Fits of one's own for two devices."""
+    """Return the folder of the user's fits, with fits of two devices."""
     for slug in ("argument", "variable"):
         save_fit(make_fit(slug=slug), own_data / "fits" / slug / "linear.json")
     return own_data / "fits"
 
 
-def test_a_predictor_looks_up_its_fit_once(fits: Path, monkeypatch: pytest.MonkeyPatch):
-    looked: list[str] = []
+def test_predictor_looks_up_its_fit_once(fits: Path, monkeypatch: pytest.MonkeyPatch):
+    lookups: list[str] = []
 
     def find(device: str, *args: object, **options: object):
-        looked.append(device)
+        lookups.append(device)
         return find_fit(device, *args, **options)
 
     monkeypatch.setattr(choice, "find_fit", find)
     predict = lpp.predictor(device="argument")
     assert [predict(KERNEL, n=n).device for n in (64, 128)] == ["argument"] * 2
-    assert looked == ["argument"]
+    assert lookups == ["argument"]
 
 
-def test_a_fit_that_was_just_saved_is_found_at_once(own_data: Path, make_fit):
+def test_saved_fit_is_found_at_once(own_data: Path, make_fit):
     for seconds in (1.0, 2.0):
         save_fit(make_fit(slug="mine", weights={"launches": seconds}), own_data / "fits" / "mine" / "linear.json")
         found = chosen_fit(None, "mine", None)
         assert found.weights["launches"] == seconds
 
 
-def test_another_folder_of_ones_own_has_other_fits(fits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_another_data_folder_has_other_fits(fits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert estimated_device(device="argument") == "argument"
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "elsewhere"))
     with pytest.raises(UnknownDeviceError):
@@ -58,18 +58,18 @@ def test_another_folder_of_ones_own_has_other_fits(fits: Path, tmp_path: Path, m
 
 @pytest.mark.parametrize("model", [None, "roofline"])
 @pytest.mark.parametrize("given", [str, Path, None], ids=["string", "path", "variable"])
-def test_a_description_at_a_path_is_read_each_time(
+def test_device_file_at_a_path_is_read_each_time(
     given: type | None, model: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(choice.DEVICE_VARIABLE, "" if given else "mine.toml")
     text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
     assert "clock = { value = 1380," in text
     for number, clock in enumerate((1380, 690, 345)):
-        # The second is written over the first, the third is another file of the same name.
+        # The second file overwrites the first, and the third is another file of the same name.
         folder = tmp_path / ("here" if number < 2 else "there")
         folder.mkdir(exist_ok=True)
         monkeypatch.chdir(folder)
         Path("mine.toml").write_text(text.replace("value = 1380,", f"value = {clock},"), encoding="utf-8")
         answer = lpp.estimate(KERNEL, n=64, device=given and given("mine.toml"), model=model)
-        stated = lpp.estimate(KERNEL, n=64, device=load_device(Path("mine.toml")), model=model)
-        assert (answer.device, answer.seconds) == ("mine", stated.seconds)
+        expected = lpp.estimate(KERNEL, n=64, device=load_device(Path("mine.toml")), model=model)
+        assert (answer.device, answer.seconds) == ("mine", expected.seconds)

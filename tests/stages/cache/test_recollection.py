@@ -1,4 +1,4 @@
-"""Equal programs are counted once: within a process, and with files across processes."""
+"""Equal programs are counted once in a process, and with files once across processes."""
 
 import errno
 import json
@@ -29,7 +29,7 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the programs that went through Loopy's passes so far, by a word each: once for each that is analyzed."""
+    """Return a list with one entry for each program preprocessed by Loopy so far, which each analysis does once."""
     seen: list[str] = []
     monkeypatch.setattr(case, "PREPARED", 0)
     load_kernel = case.load_kernel
@@ -44,19 +44,19 @@ def files(folder: Path) -> list[Path]:
 # {{{ in memory
 
 
-def test_equal_programs_are_prepared_and_counted_once(prepared):
+def test_equal_programs_are_preprocessed_and_counted_once(prepared):
     first, second = lpp.count(doubled()), lpp.count(doubled())
     assert first is second
     assert len(prepared) == 1
 
 
-def test_another_program_is_counted_anew(prepared):
+def test_different_programs_are_counted_separately(prepared):
     others = [doubled(), doubled(group=32), doubled(size="m"), lp.rename_iname(doubled(), "i_inner", "lane")]
     others += [lp.assume(doubled(), "n >= 2"), doubled().default_entrypoint]
     assert len({id(lpp.count(other)) for other in others}) == len(others) == len(prepared)
 
 
-def test_other_options_are_counted_anew(prepared):
+def test_different_options_are_counted_separately(prepared):
     ways = [{}, {"counting": "paper"}, {"sub_group_size": 32}, {"sub_group_size": 16}, {"on_unknown": "report"}]
     counts = [lpp.count(doubled(), **options) for options in ways]
     assert len({id(counted) for counted in counts}) == len(ways)
@@ -70,7 +70,7 @@ def foreign_code() -> lp.TranslationUnit:
     return lp.make_kernel("{[i]: 0<=i<n}", [code], args, lang_version=(2018, 2))
 
 
-def test_other_typical_values_are_counted_anew(prepared):
+def test_different_typical_values_are_counted_separately(prepared):
     costs = [{"f32 add": 1}, {"f32 add": 2}, {"f32 mul": 1}, {"f32 add": np.float32(0.1)}, {"f32 add": 0.1}]
     counts = [str(lpp.count(foreign_code(), typical={"text": cost})) for cost in costs]
     assert len(prepared) == len(costs)
@@ -78,16 +78,16 @@ def test_other_typical_values_are_counted_anew(prepared):
     assert len(prepared) == len(costs)
 
 
-def test_a_refusal_is_not_remembered(prepared):
+def test_errors_are_not_cached(prepared):
     for _ in range(2):
         with pytest.raises(UncountableError):
             lpp.count(foreign_code())
     assert len(prepared) == 2
 
 
-def test_memory_is_bounded_and_keeps_what_was_asked_for_last(prepared, monkeypatch):
+def test_memory_is_bounded_and_keeps_the_most_recently_used_counts(prepared, monkeypatch):
     monkeypatch.setattr(case, "COUNTS", replace(case.COUNTS, kept=2))
-    for group in (1, 2, 1, 4, 1):  # 4 drives out 2
+    for group in (1, 2, 1, 4, 1):  # 4 evicts 2
         lpp.count(doubled(group=group))
     assert len(prepared) == 3
     lpp.count(doubled(group=2))
@@ -95,17 +95,17 @@ def test_memory_is_bounded_and_keeps_what_was_asked_for_last(prepared, monkeypat
 
 
 def no_symbol(kernel: lp.LoopKernel, name: str) -> None:
-    """Know no symbol; at the top of a module, because Loopy pickles the kernels that have it."""
+    """Return None for every symbol; at module level, because Loopy pickles kernels with this function."""
 
 
-def test_a_program_with_code_of_the_users_is_counted_each_time(prepared):
+def test_program_with_user_defined_code_is_not_cached(prepared):
     kernel = doubled().default_entrypoint.copy(symbol_manglers=[no_symbol])
     counts = [str(lpp.count(doubled().with_kernel(kernel))) for _ in range(2)]
     assert counts[0] == counts[1]
     assert len(prepared) == 2
 
 
-def test_memory_has_the_switch_of_loopys_caches(prepared):
+def test_loopys_cache_switch_turns_the_memory_cache_off(prepared):
     with lp.CacheMode(False):
         lpp.count(doubled())
         lpp.count(doubled())
@@ -118,7 +118,7 @@ def test_memory_has_the_switch_of_loopys_caches(prepared):
 # {{{ in files
 
 
-def test_the_home_of_nobody_is_no_folder(monkeypatch):
+def test_home_folder_of_an_unknown_user_is_refused(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", "~no-such-person/counted")
     with pytest.raises(
         ParameterError,
@@ -127,7 +127,7 @@ def test_the_home_of_nobody_is_no_folder(monkeypatch):
         lpp.count(doubled())
 
 
-def test_files_are_written_to_the_users_cache_folder_unless_they_are_turned_off(tmp_path, monkeypatch):
+def test_files_are_in_the_user_cache_folder_unless_turned_off(tmp_path, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
     for off in ("0", "no", "off", "False"):
         monkeypatch.setenv("LOOPYPERF_CACHE", off)
@@ -146,7 +146,7 @@ def test_files_are_written_to_the_users_cache_folder_unless_they_are_turned_off(
         assert files(tmp_path / "loopyperf" / "analyses") == [path]
 
 
-def test_files_that_are_turned_off_are_not_read(folder, prepared, monkeypatch):
+def test_files_are_not_read_if_turned_off(folder, prepared, monkeypatch):
     lpp.count(doubled())
     monkeypatch.setenv("LOOPYPERF_CACHE", "0")
     recent.clear_memory()
@@ -154,7 +154,7 @@ def test_files_that_are_turned_off_are_not_read(folder, prepared, monkeypatch):
     assert len(prepared) == 2
 
 
-def test_a_user_without_a_home_has_answers_and_no_files(tmp_path, monkeypatch):
+def test_user_without_a_home_folder_gets_counts_but_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
     monkeypatch.setenv("LOOPYPERF_CACHE", "")
     monkeypatch.chdir(tmp_path)
@@ -162,7 +162,7 @@ def test_a_user_without_a_home_has_answers_and_no_files(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_program_that_is_in_a_file_is_not_prepared(folder, prepared):
+def test_program_with_a_cache_file_is_not_preprocessed(folder, prepared):
     counted = lpp.count(outer_product())
     recent.clear_memory()
     restored = lpp.count(outer_product())
@@ -173,7 +173,7 @@ def test_a_program_that_is_in_a_file_is_not_prepared(folder, prepared):
     assert restored.shares({"n": 5, "m": 16}) == counted.shares({"n": 5, "m": 16})
 
 
-def test_an_estimate_from_a_file_is_the_same_with_its_notes(folder, make_fit):
+def test_estimate_from_a_file_is_equal_and_has_its_notes(folder, make_fit):
     fit = make_fit(weights={"f32 mul": 1e-9})
     ways = [{}, {"counting": "paper"}, {"on_unknown": "report"}]
     first = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
@@ -196,7 +196,7 @@ def altered(data: bytes) -> Iterator[bytes]:
     yield pickle.dumps({"schema": 1})
 
 
-def test_a_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
+def test_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
     counted = str(lpp.count(doubled()))
     (path,) = files(folder)
     whole = path.read_bytes()
@@ -209,7 +209,7 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
     assert len(prepared) == 1 + len(damages)
 
 
-def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
+def test_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
     lpp.count(doubled())
     (path,) = files(folder)
     _, _, transcript = path.read_bytes().partition(b"\n")
@@ -221,7 +221,7 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
 
 
 @pytest.mark.parametrize("other", ["loopyperf 0.0", "loopy 2026", "source"])
-def test_what_other_versions_counted_is_not_found(other, folder, prepared, monkeypatch):
+def test_counts_of_other_versions_are_misses(other, folder, prepared, monkeypatch):
     lpp.count(doubled())
     monkeypatch.setattr(cache_files, "_versions", lambda: other)
     recent.clear_memory()
@@ -237,7 +237,7 @@ NO_ROOM = {
 
 
 @pytest.mark.parametrize("what", NO_ROOM)
-def test_where_nothing_can_be_written_answers_are_computed_and_it_is_warned_once(what, folder, monkeypatch, recwarn):
+def test_unwritable_folder_gives_one_warning_and_correct_counts(what, folder, monkeypatch, recwarn):
     def refuse(*_: object, **__: object) -> None:
         raise NO_ROOM[what]
 
@@ -247,12 +247,12 @@ def test_where_nothing_can_be_written_answers_are_computed_and_it_is_warned_once
         monkeypatch.setattr(cache_files, "read_bytes", refuse)
     counts = [lpp.count(doubled(group=group)).properties()["f32 mul"](n=64) for group in (16, 32)]
     assert counts == [64, 64]
-    said = [str(warning.message) for warning in recwarn if issubclass(warning.category, LoopyperfWarning)]
-    assert len(said) == 1
-    assert f"{NO_ROOM[what].strerror}; set LOOPYPERF_CACHE to a writable folder, or to 0" in said[0]
+    messages = [str(warning.message) for warning in recwarn if issubclass(warning.category, LoopyperfWarning)]
+    assert len(messages) == 1
+    assert f"{NO_ROOM[what].strerror}; set LOOPYPERF_CACHE to a writable folder, or to 0" in messages[0]
 
 
-def test_a_file_in_the_place_of_the_folder_is_warned_of_once(tmp_path, monkeypatch, recwarn):
+def test_file_in_place_of_the_folder_gives_one_warning(tmp_path, monkeypatch, recwarn):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(tmp_path / "file" / "folder"))
     with pytest.warns(LoopyperfWarning, match=r"cannot be cached in "):
@@ -262,7 +262,7 @@ def test_a_file_in_the_place_of_the_folder_is_warned_of_once(tmp_path, monkeypat
     assert [warning for warning in recwarn if issubclass(warning.category, LoopyperfWarning)] == []
 
 
-def test_files_have_the_switch_of_loopys_caches(folder):
+def test_loopys_cache_switch_turns_the_files_off(folder):
     with lp.CacheMode(False):
         lpp.count(doubled())
     assert not folder.exists()
@@ -273,8 +273,8 @@ def test_only_the_owner_can_read_the_files(folder):
     assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder)] == [0o600]
 
 
-def test_nothing_that_is_read_is_unpickled():
-    """Files may come from a folder that others can write."""
+def test_cache_files_are_never_unpickled():
+    """Files may come from a folder that others can write to."""
     sources = [Path(module.__file__).read_text() for module in (case, cache_files, recent)]
     assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
 
@@ -296,18 +296,18 @@ for group in [int(word) for word in sys.argv[1:]]:
 """
 
 
-def start(groups: list[int], seed: int = 0, **environment: str) -> subprocess.Popen[str]:
+def start(groups: list[int], seed: int = 0, **changes: str) -> subprocess.Popen[str]:
     paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
-    surroundings = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)} | environment
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)} | changes
     command = [sys.executable, "-c", COUNT, *map(str, groups)]
-    return subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def expected(groups: list[int]) -> list[str]:
     return [f"{group} {2**10 // group} {2**10}" for group in groups]
 
 
-def test_another_process_finds_what_this_one_counted(folder, monkeypatch):
+def test_another_process_uses_the_counts_of_this_one(folder, monkeypatch):
     lpp.count(doubled(group=16))
     (path,) = files(folder)
     before = path.stat()
@@ -317,7 +317,7 @@ def test_another_process_finds_what_this_one_counted(folder, monkeypatch):
     assert path.stat().st_mtime_ns > before.st_mtime_ns
 
 
-def test_four_processes_at_once_read_nothing_wrong(folder):
+def test_four_concurrent_processes_read_correct_counts(folder):
     groups = [2**power for power in range(6)] * 5
     processes = [start(groups[place:] + groups[:place], seed=place) for place in range(4)]
     answers = [process.communicate()[0].splitlines() for process in processes]
@@ -344,11 +344,11 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
     "nesting": lambda document: document["polynomials"].__setitem__(0, f"[n] -> {{ {'(' * 10**5}n{')' * 10**5} }}"),
     "an integer of thousands of digits": lambda document: document["tallies"][0].__setitem__(3, "9" * 10**5),
 }
-"""what somebody may write who may write to the folder, by what it is"""
+"""changes that somebody with write access to the folder could make, by name"""
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_file_that_is_whole_and_makes_no_sense_is_a_miss_and_is_replaced(what, folder, prepared):
+def test_file_with_invalid_content_is_a_miss_and_is_replaced(what, folder, prepared):
     counted = str(lpp.count(doubled()))
     (path,) = files(folder)
     whole = path.read_bytes()
@@ -362,7 +362,7 @@ def test_a_file_that_is_whole_and_makes_no_sense_is_a_miss_and_is_replaced(what,
     assert len(prepared) == 2
 
 
-def test_a_file_under_the_name_of_another_question_is_a_miss(folder, prepared):
+def test_file_under_the_name_of_another_key_is_a_miss(folder, prepared):
     lpp.count(doubled())
     (first,) = files(folder)
     lpp.count(doubled(group=32))

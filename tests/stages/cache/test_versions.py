@@ -1,4 +1,4 @@
-"""What is found in files was found by the same versions and the same source."""
+"""Cached results are used only with the same versions and the same source."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ import loopyperf as lpp
 from loopyperf.stages import cache as cache_files
 
 
-def test_versions_name_all_that_is_depended_on(monkeypatch):
+def test_versions_include_all_dependencies(monkeypatch):
     monkeypatch.setattr(cache_files, "_source", lambda package: f"the source of {package.name}")
     versions = cache_files._versions.__wrapped__()
     names = (
@@ -28,15 +28,15 @@ def test_versions_name_all_that_is_depended_on(monkeypatch):
     assert all(name in versions for name in (*names, *sources))
 
 
-def test_a_package_that_is_not_installed_is_a_version_too():
+def test_package_that_is_not_installed_has_the_version_none():
     assert cache_files._installed("loopyperf-of-nobody") == "none"
 
 
 SOURCES = ("kernel/kernel.py", "device/catalog/mine.toml", "pipeline/core.c")
 
 
-def written_before(folder: Path) -> Path:
-    """Return a package whose files are a minute old."""
+def package_of_old_files(folder: Path) -> Path:
+    """Return a package whose files were written a minute before this process started."""
     for name in SOURCES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"it = {name!r}")
@@ -45,17 +45,17 @@ def written_before(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("changed", SOURCES)
-def test_source_that_was_changed_is_another_version(changed, tmp_path):
-    before = cache_files._source(written_before(tmp_path))
+def test_changed_source_is_another_version(changed, tmp_path):
+    before = cache_files._source(package_of_old_files(tmp_path))
     assert cache_files._source(tmp_path) == before
     (tmp_path / changed).write_text("it = 0")
     os.utime(tmp_path / changed, (cache_files.LOADED - 60,) * 2)
     assert cache_files._source(tmp_path) not in (before, "")
 
 
-def test_source_that_was_changed_since_it_was_loaded_is_of_this_process_alone(tmp_path, monkeypatch):
-    """It runs with what the files said before: nobody who reads the new ones is to find what it computes."""
-    before = cache_files._source(written_before(tmp_path))
+def test_source_changed_after_it_was_loaded_is_specific_to_the_process(tmp_path, monkeypatch):
+    """The process runs the old code, so processes that load the changed files must not use its results."""
+    before = cache_files._source(package_of_old_files(tmp_path))
     os.utime(tmp_path / SOURCES[0], (cache_files.LOADED + 60,) * 2)
     edited = cache_files._source(tmp_path)
     assert edited != before
