@@ -75,7 +75,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def page_of(row: int) -> Path:
     """Return the page that a row of the overview links to; without a link, the page of the row above."""
-    links = [re.search(r"\]\((.*\.md)\)", each["page, and what makes its table"]) for each in OVERVIEW[: row + 1]]
+    links = [re.search(r"\]\((.*\.md)\)", each["page and command"]) for each in OVERVIEW[: row + 1]]
     return PAGES.parent / next(each[1] for each in reversed(links) if each)
 
 

@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from tests.documents import ROOT, TUTORIAL, steps, steps_of
-from tests.explain.pages.browsing import chromium, needs_chromium, watching
+from tests.explain.pages.browser import chromium, needs_chromium, watching
 
 SECONDS = 600
 """time limit of all steps (wall clock), because the tutorial promises ten minutes"""

@@ -33,7 +33,7 @@ from loopyperf.units import UNBROKEN, number_of
 LatencyField = Literal["issue", "completion"]
 LATENCY_FIELDS: tuple[LatencyField, ...] = get_args(LatencyField)
 
-# Names of the numbers, for the type of `needed`; test_description.py compares them with the fields.
+# Names of the numbers, for the type of `needed`; test_device_parameters.py compares them with the fields.
 Limit = Literal[
     "warps",
     "groups",

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 MEASURING = ("calibrate", "microbenchmark", "validate")
 

@@ -11,7 +11,7 @@ from click.testing import Result
 import loopyperf as lpp
 from loopyperf.stages import cache as cache_files
 from loopyperf.stages.cache import entries
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.kernels import doubled
 
 

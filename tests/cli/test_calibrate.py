@@ -14,7 +14,7 @@ from loopyperf.cli.console import show_report_text
 from loopyperf.cli.validate_command import report_text_of
 from loopyperf.measurement import backends
 from loopyperf.predict.validate import Validation
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.small_campaign import write_kernel_files
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
-from tests.cli.invoked import run
-from tests.fitted import FREE
+from tests.cli.runner import run
+from tests.minimal_fit import FREE
 from tests.kernels import doubled
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loopyperf.measurement import backends
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.small_campaign import write_kernel_files
 
 

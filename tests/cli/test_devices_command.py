@@ -10,7 +10,7 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 KERNELS = Path(__file__).parents[1] / "kernels.py"
 

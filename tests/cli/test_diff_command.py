@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from tests.cli.invoked import run
-from tests.planted import product
+from tests.cli.runner import run
+from tests.slow_kernels import product
 
-FILE = """from tests.planted import product
+FILE = """from tests.slow_kernels import product
 
 def slow():
     return product()

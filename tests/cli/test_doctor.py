@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.cli import doctor_command as doctor_file
 from loopyperf.errors import BackendError
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 
 @pytest.fixture

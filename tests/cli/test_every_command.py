@@ -13,7 +13,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.cli.command_table import COMMANDS, LONGEST, SUMMARIES
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.kernels import doubled
 
 ROOT = Path(__file__).parents[2]

@@ -24,7 +24,7 @@ from loopyperf.cli import progress
 from loopyperf.cli.command_table import COMMANDS
 from loopyperf.measurement import backends, kernel_files
 from loopyperf.measurement.microbenchmarks.measured_description import described_by
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.small_campaign import write_kernel_files
 
 HERE = Path(__file__).parent

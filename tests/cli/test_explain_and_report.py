@@ -9,11 +9,11 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
-from tests.cli.invoked import run
-from tests.explain.pages.questions import DEVICES, two_launches
-from tests.fitted import FREE
+from tests.cli.runner import run
+from tests.explain.pages.report_kernels import DEVICES, two_launches
+from tests.minimal_fit import FREE
 
-CHAIN = f"{Path(__file__).parents[1] / 'explain' / 'pages' / 'questions.py'}:two_launches"
+CHAIN = f"{Path(__file__).parents[1] / 'explain' / 'pages' / 'report_kernels.py'}:two_launches"
 OPTIONS = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
 
 

@@ -12,7 +12,7 @@ from click.testing import Result
 
 import loopyperf as lpp
 from loopyperf.measurement.microbenchmarks.measured_description import described_by
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 """without the probes and most strides; samples rounded to four digits"""

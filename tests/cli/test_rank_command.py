@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 OPTIONS = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "roofline")
 KEYWORDS = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}

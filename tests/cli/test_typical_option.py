@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 
 from loopyperf.cli.command_table import program
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 ROWS = '''
 import loopy as lp

@@ -20,7 +20,7 @@ from loopyperf.compiler.registers import (
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, placed
 from tests.idg.machine_graphs import source
-from tests.idg.meaning import stored
+from tests.idg.stored_values import stored
 from tests.idg.patterns import flat as array
 
 

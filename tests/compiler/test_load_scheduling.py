@@ -9,7 +9,7 @@ from loopyperf.compiler.registers import with_scheduled_loads
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from tests.idg.machine_graphs import source
-from tests.idg.meaning import stored
+from tests.idg.stored_values import stored
 from tests.idg.patterns import flat
 
 

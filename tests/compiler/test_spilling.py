@@ -19,7 +19,7 @@ from loopyperf.idg.program import loops_in
 from loopyperf.memory.source_launch import source_profile
 from tests.idg.construction.test_random_graphs import LONG
 from tests.idg.machine_graphs import kinds, source
-from tests.idg.meaning import stored
+from tests.idg.stored_values import stored
 from tests.idg.patterns import flat
 from tests.idg.random_graph_kernels import for_random_kernels, loaded
 from tests.random_kernels import RandomKernel

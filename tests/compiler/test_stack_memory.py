@@ -11,7 +11,7 @@ from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 from tests import private_array_kernels as kernels
-from tests.idg.meaning import stored
+from tests.idg.stored_values import stored
 
 ALL = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 

@@ -10,7 +10,7 @@ import loopyperf as lpp
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
-from tests.counts.small_unknowns import COLUMNS, VALUES
+from tests.counts.small_uncountable import COLUMNS, VALUES
 
 LOAD = "global load 32-bit stride "
 

@@ -22,7 +22,7 @@ from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from tests.brute_force import COUNTINGS, brute_force_at_all
 from tests.random_kernels import RandomKernel, random_kernels
-from tests.settled import settled
+from tests.counts_with_share import settled
 from tests.stride_classes import UNSEEN
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")

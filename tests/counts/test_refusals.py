@@ -7,7 +7,7 @@ from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.kernel import load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
-from tests.counts.small_unknowns import (
+from tests.counts.small_uncountable import (
     COLUMNS,
     VALUES,
     complex_minimum,

@@ -12,7 +12,7 @@ from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
-from tests.counts.small_unknowns import (
+from tests.counts.small_uncountable import (
     call_with_arrays,
     complex_minimum,
     data_dependent_choice,

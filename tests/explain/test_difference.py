@@ -10,9 +10,9 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
-from tests.explain.pages.questions import two_launches
+from tests.explain.pages.report_kernels import two_launches
 from tests.kernels import doubled
-from tests.planted import PLANTED
+from tests.slow_kernels import PLANTED
 
 V100 = "nvidia-v100"
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")

@@ -10,7 +10,7 @@ import loopyperf as lpp
 from loopyperf.cli.command_table import program
 from loopyperf.errors import ParameterError
 from loopyperf.pipeline import simulate
-from tests.explain.pages.questions import two_launches
+from tests.explain.pages.report_kernels import two_launches
 from tests.kernels import doubled, triangle
 from tests.trace_format import check, nanoseconds, tracks
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.memory import BankAccess, bank_access
-from tests.idg.warp_by_hand import wavefronts
+from tests.idg.brute_force_warp import wavefronts
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 16])
 

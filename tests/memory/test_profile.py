@@ -20,7 +20,7 @@ from loopyperf.kernel import Kernel
 from loopyperf.memory import AccessPattern, residues
 from loopyperf.memory.addresses import LaneAddresses
 from tests.idg.patterns import flat, pattern, references, written
-from tests.idg.warp_by_hand import blocks, local_ids, wavefronts
+from tests.idg.brute_force_warp import blocks, local_ids, wavefronts
 
 Sizes = Mapping[str, int]
 LANES = {"i": "l.0"}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.memory import SectorAccess, sector_access
-from tests.idg.warp_by_hand import blocks, bytes_of
+from tests.idg.brute_force_warp import blocks, bytes_of
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 12, 16, 32])
 

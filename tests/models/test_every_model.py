@@ -23,7 +23,7 @@ from loopyperf.models.model_interface import FittedModel, RegressionModel, Share
 from loopyperf.models.result import ModelTime
 from loopyperf.testing import predictor_checks
 from loopyperf.units import duration
-from tests.fitted import Weighted
+from tests.minimal_fit import Weighted
 from tests.kernels import doubled, outer_product
 from tests.parts_backend import PartsBackend
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.calibration.fits import load_fit
 from loopyperf.models.linear import linear_time
-from tests.fitted import Weighted
+from tests.minimal_fit import Weighted
 
 PAPER = load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
 

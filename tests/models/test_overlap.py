@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.models.linear import curvatures, linear_time, overlap_time, overlapped, sensitivity, side
-from tests.fitted import Weighted
+from tests.minimal_fit import Weighted
 
 SIDES = ("memory", "on chip", None)
 costs = st.lists(st.floats(1e-9, 1.0) | st.just(0.0), min_size=6, max_size=6)

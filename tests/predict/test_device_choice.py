@@ -20,7 +20,7 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
-from tests.fitted import FREE
+from tests.minimal_fit import FREE
 from tests.kernels import doubled
 
 KERNEL = doubled()

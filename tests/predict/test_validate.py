@@ -14,7 +14,7 @@ from loopyperf.errors import (
     UnknownDeviceError,
 )
 from loopyperf.measurement.archive import read_archive
-from tests.fitted import FREE
+from tests.minimal_fit import FREE
 from tests.measurement.synthetic import SyntheticBackend, environment
 from tests.small_campaign import (
     PROTOCOL,

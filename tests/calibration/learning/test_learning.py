@@ -25,7 +25,7 @@ from loopyperf.calibration.training import (
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.residual_regression import Features
-from tests.learning_table import CLASSES, MADE_UP, examples
+from tests.synthetic_training_sets import CLASSES, MADE_UP, examples
 
 GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
 BASE = UnfittedBase("made up")

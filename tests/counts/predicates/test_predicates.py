@@ -11,7 +11,7 @@ import pytest
 from loopyperf.kernel import load_kernel
 from tests.brute_force import COUNTINGS, brute_force
 from tests.counts.small_kernels import array, kernel, lanes, sizes
-from tests.settled import settled
+from tests.counts_with_share import settled
 
 THIRD = Fraction(1, 3)
 FLAT = "{[i]: 0<=i<n}"

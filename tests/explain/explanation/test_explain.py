@@ -11,8 +11,8 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
-from tests.explain.pages.questions import DEVICES, MODELS, two_launches
-from tests.fitted import FREE
+from tests.explain.pages.report_kernels import DEVICES, MODELS, two_launches
+from tests.minimal_fit import FREE
 from tests.kernels import doubled
 
 SIZE = 2**20

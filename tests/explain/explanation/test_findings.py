@@ -19,7 +19,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.stages.cache import clear_memory
 from loopyperf.stages.case import Case
-from tests.planted import PLANTED
+from tests.slow_kernels import PLANTED
 
 V100 = "nvidia-v100"
 CAUSES = {

@@ -10,7 +10,7 @@ from loopyperf.explain.source_view import SourceLine, listing_of
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from tests.explain.pages.questions import two_launches
+from tests.explain.pages.report_kernels import two_launches
 from tests.kernels import outer_product, triangle
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)

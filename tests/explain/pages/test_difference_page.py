@@ -7,11 +7,11 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.units import duration, unbroken
-from tests.explain.pages.browsing import chromium, needs_chromium, watching
-from tests.explain.pages.questions import hostile
+from tests.explain.pages.browser import chromium, needs_chromium, watching
+from tests.explain.pages.report_kernels import hostile
 from tests.explain.pages.test_report_page import Page
 from tests.kernels import doubled
-from tests.planted import product
+from tests.slow_kernels import product
 
 
 @cache

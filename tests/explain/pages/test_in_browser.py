@@ -8,9 +8,9 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.units import prefixed
-from tests.explain.pages.browsing import Watched, chromium, needs_chromium, watching
-from tests.explain.pages.printed import compact, printed
-from tests.explain.pages.questions import HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
+from tests.explain.pages.browser import Watched, chromium, needs_chromium, watching
+from tests.explain.pages.pdf_text import compact, printed
+from tests.explain.pages.report_kernels import HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 from tests.kernels import triangle
 
 pytestmark = needs_chromium

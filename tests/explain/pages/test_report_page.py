@@ -24,7 +24,7 @@ from loopyperf.explain.page import sentence_without_folders
 from loopyperf.explain.report import Report
 from loopyperf.models.result import Alternative
 from loopyperf.units import duration, prefixed
-from tests.explain.pages.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
+from tests.explain.pages.report_kernels import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 """elements without an end tag"""

@@ -13,7 +13,13 @@ from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from test_kernels.finite_difference import finite_difference
 from tests.machine_code.kernels import n_body, tiled_multiplication
-from tests.machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
+from tests.machine_code.compiler_rule_kernels import (
+    bounded_tiles,
+    line_stencil,
+    scaled_sum,
+    small_products,
+    sums_of_rows,
+)
 
 
 def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:

@@ -4,7 +4,7 @@ from pymbolic import parse
 
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.parallelism import InstructionMix, basic_blocks, executions_by_subsystem, instruction_mix
-from tests.idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
+from tests.idg.published_graphs import CORNELIS, LEMEIRE, MEMORY
 
 
 def tiled() -> Idg:

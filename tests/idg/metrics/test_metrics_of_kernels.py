@@ -13,8 +13,8 @@ from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.pipeline import intervals, warp_latency
-from tests.idg.dot_reading import Reading
-from tests.idg.one_warp_by_hand import cycles_alone, stalls_alone
+from tests.idg.dot_parser import Reading
+from tests.idg.reference_warp import cycles_alone, stalls_alone
 from tests.machine_code.catalog import CATALOG
 
 TURING = {

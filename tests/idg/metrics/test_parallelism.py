@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.parallelism import ilp, mlp
-from tests.idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
+from tests.idg.published_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
 from tests.idg.rolled_graphs import rolled_graphs
 
 

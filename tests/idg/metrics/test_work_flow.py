@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from loopyperf.idg import Idg
 from loopyperf.idg.parallelism import Arc, Node, instruction_mix, work_flow_graph
 from tests.idg.metrics.test_blocks import tiled
-from tests.idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
+from tests.idg.published_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
 from tests.idg.rolled_graphs import rolled_graphs
 
 

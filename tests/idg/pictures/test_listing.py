@@ -5,7 +5,7 @@ from pymbolic import parse
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.pictures import listing
 from loopyperf.polyhedral.affine import Affine
-from tests.idg.paper_graphs import CORNELIS, LEMEIRE
+from tests.idg.published_graphs import CORNELIS, LEMEIRE
 
 
 def row_sums() -> Idg:

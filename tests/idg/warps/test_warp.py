@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopyperf.errors import ParameterError
 from loopyperf.idg.warps.warp_classes import Warp, group_shape, iname_values, warps_of_group
 from loopyperf.kernel import Kernel, load_kernel
-from tests.idg.warp_by_hand import local_ids
+from tests.idg.brute_force_warp import local_ids
 
 
 def mapped(domain: str, tags: dict[str, str], dtype: type = np.float32) -> Kernel:

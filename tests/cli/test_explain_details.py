@@ -15,9 +15,9 @@ from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_pe
 from loopyperf.explain.page import page_of, sentence_without_folders
 from loopyperf.models.result import NO_INTERVAL
 from loopyperf.units import duration, in_percent, prefixed
-from tests.explain.pages.questions import DEVICES, two_launches
-from tests.explain.pages.questions import MODELS as MODEL_NAMES
-from tests.fitted import FREE
+from tests.explain.pages.report_kernels import DEVICES, two_launches
+from tests.explain.pages.report_kernels import MODELS as MODEL_NAMES
+from tests.minimal_fit import FREE
 from tests.kernels import doubled
 from tests.private_array_kernels import UNSURE
 

@@ -6,7 +6,7 @@ import numpy as np
 import loopyperf as lpp
 from loopyperf.compiler import PASSES, lowered
 from loopyperf.idg import Idg
-from tests.idg.paper_graphs import CORNELIS, LEMEIRE
+from tests.idg.published_graphs import CORNELIS, LEMEIRE
 
 
 def pairs(graph: Idg) -> set[tuple[int, int]]:

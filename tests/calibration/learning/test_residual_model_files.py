@@ -18,7 +18,7 @@ from loopyperf.calibration.residual_model import (
     save_residual_model,
 )
 from loopyperf.errors import FitFileError
-from tests.learning_table import MADE_UP
+from tests.synthetic_training_sets import MADE_UP
 
 
 @pytest.fixture

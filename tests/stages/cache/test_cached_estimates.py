@@ -24,7 +24,7 @@ from loopyperf.stages import cache as recent
 from loopyperf.stages import case
 from loopyperf.stages.cache import entries
 from tests.kernels import doubled
-from tests.known_questions import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure, whole
+from tests.repeated_estimates import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure, whole
 
 TESTS = Path(__file__).parents[2]
 

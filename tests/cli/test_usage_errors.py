@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 KERNELS = str(Path(__file__).parents[1] / "kernels.py")
 DOUBLED = f"{KERNELS}:doubled"

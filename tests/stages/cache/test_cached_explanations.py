@@ -22,7 +22,7 @@ from loopyperf.stages import cache as cache_files
 from loopyperf.stages import cache as recent
 from loopyperf.stages.cache import entries, json_result_kind
 from tests.kernels import doubled
-from tests.known_questions import V100, N, doubled_where_positive, other_device, unsure
+from tests.repeated_estimates import V100, N, doubled_where_positive, other_device, unsure
 
 TESTS = Path(__file__).parents[2]
 
@@ -167,7 +167,7 @@ def test_result_that_json_cannot_represent_is_cached_only_in_memory(found, folde
 
 SCRIPT = """
 import sys, warnings; warnings.simplefilter("ignore")
-from tests.stages.cache import test_known_explanations as asked
+from tests.stages.cache import test_cached_explanations as asked
 for name in sys.argv[1:]:
     print(asked.whole(asked.QUESTIONS[name]()))
 """

@@ -17,7 +17,7 @@ from loopyperf.cli import main
 from loopyperf.cli import microbenchmark_command as microbenchmark
 from loopyperf.cli import validate_command as validate
 from loopyperf.cli.progress import GOES_ON
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 ROOT = Path(__file__).parents[2]
 DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"

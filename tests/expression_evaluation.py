@@ -11,7 +11,7 @@ import numpy as np
 from tests.c_expressions import Binary, Call, Cast, Choice, Literal, Name, Node, Signed, parsed
 from tests.counting_numbers import Complex, Number, Real, Tally, Vector
 from tests.executions import both, neither
-from tests.generated_text import Mark, Writer
+from tests.generated_expressions import Mark, Writer
 
 FLOAT32, FLOAT64, INTEGER = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 TYPES = {"float": FLOAT32, "double": FLOAT64, "half": np.dtype(np.float16)}

@@ -14,7 +14,7 @@ from loopyperf import files
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfWarning
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.kernels import doubled
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"

@@ -10,7 +10,7 @@ import loopyperf as lpp
 from loopyperf.kernel.kernel import Group
 from loopyperf.search import task
 from loopyperf.stages import cache as recent
-from tests.fitted import FREE
+from tests.minimal_fit import FREE
 from tests.kernels import doubled
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")

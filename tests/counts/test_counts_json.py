@@ -17,7 +17,7 @@ from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from tests.counts import small_accesses, small_loops, small_schedules, small_vectors
 from tests.counts.small_kernels import SMALL_KERNELS
-from tests.counts.small_unknowns import data_dependent_choice, sparse_rows
+from tests.counts.small_uncountable import data_dependent_choice, sparse_rows
 from tests.kernels import doubled, outer_product
 
 IMPORTED = (small_loops, small_accesses, small_schedules, small_vectors)

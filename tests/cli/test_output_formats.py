@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from tests.cli.invoked import run
+from tests.cli.runner import run
 from tests.kernels import doubled
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.errors import FitFileError, ParameterError
 from loopyperf.models.result import Estimate
-from tests.fitted import FREE
+from tests.minimal_fit import FREE
 from tests.kernels import doubled
 
 V100 = "nvidia-v100"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from loopyperf.cli import estimate_command as estimate
 from loopyperf.cli.command_table import COMMANDS, program
 from loopyperf.errors import LoopyperfWarning
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 OPTIONS = ("--set", "n=64", "--device", "amd-r9-fury")

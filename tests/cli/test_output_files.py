@@ -11,7 +11,7 @@ import pytest
 
 from loopyperf.cli.command_table import COMMANDS
 from loopyperf.files import write_whole
-from tests.cli.invoked import run
+from tests.cli.runner import run
 
 FAILING_ARGUMENTS = {
     "calibrate": ("--device", "none of that name"),

@@ -25,7 +25,7 @@ from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
 from loopyperf.predict.counters import ComparedCounter
 from loopyperf.predict.validate import Validation
-from tests.explain.pages.questions import two_launches
+from tests.explain.pages.report_kernels import two_launches
 from tests.kernels import doubled, triangle
 
 V100 = {"device": "nvidia-v100"}
