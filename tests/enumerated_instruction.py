@@ -21,8 +21,8 @@ from pymbolic import substitute
 
 from loopyperf.kernel import Kernel
 from tests.counting_numbers import Number, Real, Tally, Vector, number
-from tests.expression_evaluation import TextEvaluator
 from tests.executions import Executions, both, neither
+from tests.expression_evaluation import TextEvaluator
 from tests.generated_expressions import Writer
 from tests.pointwise import PointwiseEvaluator, is_even
 from tests.stride_classes import Access, Lanes, UnevenLanes

@@ -9,8 +9,8 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.errors import FitFileError, ParameterError
 from loopyperf.models.result import Estimate
-from tests.minimal_fit import FREE
 from tests.kernels import doubled
+from tests.minimal_fit import FREE
 
 V100 = "nvidia-v100"
 N = 4096

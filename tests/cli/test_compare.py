@@ -6,8 +6,8 @@ from pathlib import Path
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
 from tests.cli.runner import run
-from tests.minimal_fit import FREE
 from tests.kernels import doubled
+from tests.minimal_fit import FREE
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 

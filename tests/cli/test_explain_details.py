@@ -17,8 +17,8 @@ from loopyperf.models.result import NO_INTERVAL
 from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.report_kernels import DEVICES, two_launches
 from tests.explain.pages.report_kernels import MODELS as MODEL_NAMES
-from tests.minimal_fit import FREE
 from tests.kernels import doubled
+from tests.minimal_fit import FREE
 from tests.private_array_kernels import UNSURE
 
 WIDE = "2000"

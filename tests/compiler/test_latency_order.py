@@ -20,8 +20,8 @@ from loopyperf.compiler.registers import (
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, placed
 from tests.idg.machine_graphs import source
-from tests.idg.stored_values import stored
 from tests.idg.patterns import flat as array
+from tests.idg.stored_values import stored
 
 
 def sums(number: int) -> Idg:

@@ -9,8 +9,8 @@ from loopyperf.compiler.registers import with_scheduled_loads
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from tests.idg.machine_graphs import source
-from tests.idg.stored_values import stored
 from tests.idg.patterns import flat
+from tests.idg.stored_values import stored
 
 
 def order(graph: Idg) -> list[str]:

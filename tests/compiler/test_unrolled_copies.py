@@ -20,8 +20,8 @@ from loopyperf.idg.program import loops_in
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
-from tests.machine_code.kernels import naive_multiplication
 from tests.machine_code.compiler_rule_kernels import forces, sums_of_rows
+from tests.machine_code.kernels import naive_multiplication
 
 
 def source(unit: object, **sizes: int) -> Idg:

@@ -21,8 +21,8 @@ from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from tests.brute_force import COUNTINGS, brute_force_at_all
-from tests.random_kernels import RandomKernel, random_kernels
 from tests.counts_with_share import settled
+from tests.random_kernels import RandomKernel, random_kernels
 from tests.stride_classes import UNSEEN
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")

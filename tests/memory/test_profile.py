@@ -19,8 +19,8 @@ from loopyperf.idg.warps.warp_classes import Warp, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.memory import AccessPattern, residues
 from loopyperf.memory.addresses import LaneAddresses
-from tests.idg.patterns import flat, pattern, references, written
 from tests.idg.brute_force_warp import blocks, local_ids, wavefronts
+from tests.idg.patterns import flat, pattern, references, written
 
 Sizes = Mapping[str, int]
 LANES = {"i": "l.0"}

@@ -23,8 +23,8 @@ from loopyperf.models.model_interface import FittedModel, RegressionModel, Share
 from loopyperf.models.result import ModelTime
 from loopyperf.testing import predictor_checks
 from loopyperf.units import duration
-from tests.minimal_fit import Weighted
 from tests.kernels import doubled, outer_product
+from tests.minimal_fit import Weighted
 from tests.parts_backend import PartsBackend
 
 PROPERTIES = ("f32 add", "f32 mul", "global load 32-bit stride 1", "local load 32-bit", "barriers", "launches")

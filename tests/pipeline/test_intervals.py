@@ -11,8 +11,8 @@ from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Interval, intervals
 from loopyperf.polyhedral.affine import Affine
-from tests.idg.reference_warp import stalls_alone
 from tests.idg.published_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY, TWO_PIPELINES
+from tests.idg.reference_warp import stalls_alone
 from tests.idg.rolled_graphs import lambdas, rolled_graphs
 
 

@@ -13,8 +13,8 @@ from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, execution_profile, simulate, warp_latency
 from loopyperf.polyhedral.affine import Affine
-from tests.idg.reference_warp import busiest, cycles_alone, longest_chain
 from tests.idg.published_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, TWO_PIPELINES
+from tests.idg.reference_warp import busiest, cycles_alone, longest_chain
 from tests.idg.rolled_graphs import lambdas, rolled_graphs
 from tests.pipeline.random_scenarios import graphs
 from tests.pipeline.random_scenarios import lambdas as positive_lambdas

@@ -20,8 +20,8 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
-from tests.minimal_fit import FREE
 from tests.kernels import doubled
+from tests.minimal_fit import FREE
 
 KERNEL = doubled()
 

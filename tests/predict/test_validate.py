@@ -14,8 +14,8 @@ from loopyperf.errors import (
     UnknownDeviceError,
 )
 from loopyperf.measurement.archive import read_archive
-from tests.minimal_fit import FREE
 from tests.measurement.synthetic import SyntheticBackend, environment
+from tests.minimal_fit import FREE
 from tests.small_campaign import (
     PROTOCOL,
     ROUNDING,

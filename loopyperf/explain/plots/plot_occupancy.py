@@ -131,8 +131,8 @@ GAP = 0.1
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
     """Plot a bar for each group (y, its number), from its start to its finish (x, cycles).
 
-    *groups* are the times of groups on one core, as :func:`loopyperf.pipeline.group_times` returns them,
-    or a mapping from group numbers. Points on a bar are the milestones of a group, shares of its issued instructions; where they are
+    *groups* are the times of groups on one core, as :func:`loopyperf.pipeline.group_times` returns them, or a mapping
+    from group numbers. Points on a bar are the milestones of a group, shares of its issued instructions; where they are
     close together, the group progressed quickly. The data are those of Dao et al., Fig. 5 to 8. Without groups, there
     are no bars.
     """

@@ -12,8 +12,8 @@ from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 from tests.explain.pages.report_kernels import DEVICES, MODELS, two_launches
-from tests.minimal_fit import FREE
 from tests.kernels import doubled
+from tests.minimal_fit import FREE
 
 SIZE = 2**20
 

@@ -12,7 +12,6 @@ from loopyperf.idg.program import WORK_GROUP, Loop, LoopBound
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from test_kernels.finite_difference import finite_difference
-from tests.machine_code.kernels import n_body, tiled_multiplication
 from tests.machine_code.compiler_rule_kernels import (
     bounded_tiles,
     line_stencil,
@@ -20,6 +19,7 @@ from tests.machine_code.compiler_rule_kernels import (
     small_products,
     sums_of_rows,
 )
+from tests.machine_code.kernels import n_body, tiled_multiplication
 
 
 def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:

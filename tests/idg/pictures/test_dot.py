@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from loopyperf.idg import Idg, Instruction
 from loopyperf.idg.pictures import dot
 from tests.idg.dot_parser import Reading
-from tests.idg.published_graphs import CORNELIS, LEMEIRE
 from tests.idg.pictures.test_listing import row_sums
+from tests.idg.published_graphs import CORNELIS, LEMEIRE
 from tests.idg.rolled_graphs import rolled_graphs
 
 

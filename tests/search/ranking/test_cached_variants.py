@@ -10,8 +10,8 @@ import loopyperf as lpp
 from loopyperf.kernel.kernel import Group
 from loopyperf.search import task
 from loopyperf.stages import cache as recent
-from tests.minimal_fit import FREE
 from tests.kernels import doubled
+from tests.minimal_fit import FREE
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}

@@ -19,8 +19,8 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 from loopyperf.search import search as searching
-from tests.minimal_fit import FREE
 from tests.kernels import doubled, summed
+from tests.minimal_fit import FREE
 
 ON_TITAN: dict[str, Any] = {"n": 2**16, "device": "nvidia-titan-v", "model": "roofline"}
 
