@@ -27,8 +27,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from parts import RANKING_SETS
-from parts.begun import Starts, UnfinishedConfigurations, without
 from parts.own_process import Outcome, Send, run_in_process
+from parts.unfinished import Starts, UnfinishedConfigurations, without
 
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive

@@ -14,12 +14,12 @@ from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
-from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors
+from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_uncountable, small_vectors
 from tests.counts.small_kernels import SMALL_KERNELS, SmallKernel
 from tests.random_kernels import RandomKernel, random_kernels
 
 Sizes = Sequence[Mapping[str, int]]
-_ = (small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors)
+_ = (small_accesses, small_calls, small_loops, small_schedules, small_uncountable, small_vectors)
 """importing these modules fills SMALL_KERNELS"""
 
 

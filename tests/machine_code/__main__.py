@@ -2,8 +2,8 @@
 
 import argparse
 
+from .branch_decisions import around_calls
 from .catalog import KNOWN
-from .data_branches import around_calls
 from .launch import FAST_MATH, Launch, build
 
 

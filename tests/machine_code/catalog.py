@@ -11,8 +11,8 @@ from test_kernels.convolution import convolution
 from test_kernels.finite_difference import finite_difference
 from test_kernels.skinny_matrix_multiplication import skinny_matrix_multiplication
 
+from . import compiler_rule_kernels as varied
 from . import engineering_kernels as engineering
-from . import varied_kernels as varied
 from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
 
 

@@ -3,7 +3,7 @@
 import loopy as lp
 import numpy as np
 
-from .varied_kernels import by_groups
+from .compiler_rule_kernels import by_groups
 
 M = lp.ValueArg("m", np.int32)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 
+from .branch_decisions import Decision, refuse
 from .constant_bank import constant_bank
 from .cuda_source import CudaSource, DeviceFunction, Extent, cuda_source
-from .data_branches import Decision, refuse
+from .instruction_counts import Tally
 from .lanes import Lanes, of_integers, uniform
 from .listing import Function, functions
 from .registers import Access
-from .tally import Tally
 from .toolchain import CACHE, listing
 from .warp import Trail, Warp
 

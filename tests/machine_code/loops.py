@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from .instruction_counts import class_of
 from .listing import Function
-from .tally import class_of
 from .warp import Trail
 
 

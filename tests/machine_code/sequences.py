@@ -18,9 +18,9 @@ import numpy as np
 
 from loopyperf.compiler.resources import machine_code
 
+from .branch_decisions import usual
 from .constant_bank import POINTERS, SPACING, constant_bank, constants_in
 from .cuda_source import Parameter
-from .data_branches import usual
 from .divergence import Fragment
 from .instruction import Instruction, Operand
 from .lanes import ALL, ZERO, Lanes, Truth

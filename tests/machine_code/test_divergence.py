@@ -2,8 +2,8 @@
 
 import pytest
 
+from .branch_decisions import UnknownBranchError, around_calls, by_address
 from .cuda_source import CudaSource, DeviceFunction, Parameter
-from .data_branches import UnknownBranchError, around_calls, by_address
 
 ARRAYS = (Parameter("out", 8, is_pointer=True), Parameter("a", 8, is_pointer=True))
 PARAMETERS = (*ARRAYS, Parameter("n", 4, is_pointer=False))

@@ -8,10 +8,10 @@ from test_kernels.convolution import convolution
 from test_kernels.finite_difference import finite_difference
 
 from .constant_bank import POINTERS, SPACING
+from .instruction_counts import Tally
 from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
 from .launch import FAST_MATH, Launch
 from .loops import loops
-from .tally import Tally
 
 ARCHITECTURES = ("sm_80", "sm_90")
 

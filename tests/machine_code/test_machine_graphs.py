@@ -12,11 +12,11 @@ from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 
+from .branch_decisions import usual
 from .catalog import ENGINEERING, KNOWN
 from .conftest import Build
-from .data_branches import usual
 from .graph_classes import COMPARED, executed
-from .tally import Tally
+from .instruction_counts import Tally
 
 SLOW = ("prefix sums", "layer normalization", "by columns", "waves", "polynomial", "chain", "remainders")
 """kernels of slow test runs: to compile all of them takes too long"""

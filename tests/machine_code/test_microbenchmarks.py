@@ -11,7 +11,7 @@ import pytest
 from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 
-from .data_branches import around_calls
+from .branch_decisions import around_calls
 from .instruction import Instruction
 from .listing import BYTES, Function
 

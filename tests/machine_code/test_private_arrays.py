@@ -15,10 +15,10 @@ from loopyperf.memory.source_launch import source_profile
 from tests import private_array_kernels as kernels
 from tests.corpora.titan_v import needs_archive
 
+from .branch_decisions import around_calls
 from .cuda_source import cuda_source
-from .data_branches import around_calls
+from .instruction_counts import Tally
 from .launch import FAST_MATH
-from .tally import Tally
 
 SURE = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 

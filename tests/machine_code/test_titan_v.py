@@ -11,9 +11,9 @@ from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from tests.corpora.titan_v import needs_archive
 
-from .data_branches import around_calls
+from .branch_decisions import around_calls
+from .instruction_counts import Tally
 from .launch import FAST_MATH
-from .tally import Tally
 
 pytestmark = needs_archive
 

@@ -13,8 +13,8 @@ from types import MappingProxyType
 import numpy as np
 
 from . import comparison, data, floating_point, integer, memory
+from .branch_decisions import Decision, UnknownBranchError, refuse
 from .constant_bank import ConstantBank
-from .data_branches import Decision, UnknownBranchError, refuse
 from .divergence import Convergence, Fragment
 from .instruction import Instruction
 from .integer import Operation
