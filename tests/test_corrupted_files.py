@@ -33,6 +33,8 @@ from loopyperf.models.result import ModelTime
 from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
 """number of changed files of each kind"""
 RECORDED = Path(__file__).parents[1] / "docs" / "tutorial" / "recorded.jsonl"

@@ -19,6 +19,8 @@ SECONDS = 120
 NEEDS = {"02_counting": (), "03_calibrate": ("pyopencl", "matplotlib"), "05_search": ("optuna", "matplotlib")}
 """required packages of the extras, if not only matplotlib"""
 PLOTS = ("matplotlib",)
+SLOW = {"05_search", "06_papers_figures"}
+"""notebooks that only slow tests and `make notebooks` execute"""
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -79,7 +81,11 @@ def test_notebook_starts_with_its_title_and_has_enough_prose(path: Path) -> None
     assert prose >= len(cells) / 3
 
 
-@every_notebook
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem in SLOW else []) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 @pytest.mark.usefixtures("surroundings")
 def test_a_notebook_runs(path: Path) -> None:
     needed = NEEDS.get(path.stem, PLOTS)

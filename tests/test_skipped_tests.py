@@ -22,7 +22,12 @@ def run_tests(*arguments: str, without: tuple[str, ...] = (), **more: str) -> tu
     return run.returncode, run.stdout
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "by workers"])
+BY_WORKERS_TOO = pytest.mark.parametrize(
+    "more", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "by workers"]
+)
+
+
+@BY_WORKERS_TOO
 def test_browser_tests_are_reported_without_a_browser(more: tuple[str, ...]) -> None:
     status, shown = run_tests(*more, IN_BROWSER, PATH="")
     assert status == 0, shown
@@ -37,7 +42,7 @@ def test_nothing_is_reported_if_all_tests_ran() -> None:
     assert "NOT TRIED" not in shown
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "by workers"])
+@BY_WORKERS_TOO
 def test_required_browser_tests_fail_without_a_browser(more: tuple[str, ...]) -> None:
     status, shown = run_tests(*more, IN_BROWSER, "-k", "print", PATH="", LOOPYPERF_MUST_TRY="1")
     assert status == 1, shown

@@ -54,7 +54,10 @@ STAGES = {
 }
 """by command line: the stages that it shows on a terminal, in this order"""
 
-pytestmark = pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning"),
+    pytest.mark.usefixtures("few_trees"),
+]
 
 
 def examples() -> Iterator[tuple[str, str]]:

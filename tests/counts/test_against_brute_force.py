@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 import islpy as isl
 import pytest
@@ -10,6 +11,7 @@ from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from tests import sample_and_all
 from tests.brute_force import COUNTINGS, brute_force
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
@@ -47,8 +49,9 @@ def smallest_sizes(kernel: Kernel) -> dict[str, int]:
     return {name: point.get_coordinate_val(isl.dim_type.set, index).to_python() for index, name in enumerate(names)}
 
 
-def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
-    for label, configuration in kernels():
+@sample_and_all(4)
+def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests, step: int) -> None:
+    for label, configuration in islice(kernels(), 0, None, step):
         with subtests.test(label):
             kernel = load_kernel(configuration.build())
             smallest = smallest_sizes(kernel)

@@ -1,5 +1,7 @@
 """Test counts of small kernels of every construct against enumeration and hand-derived counts."""
 
+from itertools import product
+
 import loopy as lp
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.kernel import load_kernel
+from tests import sample_and_all
 from tests.brute_force import COUNTINGS, brute_force
 from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_vectors
 from tests.counts.small_kernels import SMALL_KERNELS, KernelBuilder, kernel, lanes
@@ -27,22 +30,20 @@ def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
                     )
 
 
-def test_sub_group_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
-    for size in [4, 32]:
-        for case in SMALL_KERNELS:
-            with subtests.test(size=size, case=str(case)):
-                kernel = load_kernel(case.build())
-                by_counting = {
-                    counting: count_properties(kernel, counting, sub_group_size=size) for counting in COUNTINGS
-                }
-                for sizes in case.sizes[:4]:
-                    enumerated = brute_force(kernel, sizes, case.class_sizes, sub_group_size=size)
-                    for counting in COUNTINGS:
-                        counts = by_counting[counting].properties().evaluate(**sizes)
-                        assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (
-                            counting,
-                            sizes,
-                        )
+@sample_and_all(4)
+def test_sub_group_counts_equal_enumeration(subtests: pytest.Subtests, step: int) -> None:
+    for case, size in list(product(SMALL_KERNELS, [4, 32]))[::step]:
+        with subtests.test(size=size, case=str(case)):
+            kernel = load_kernel(case.build())
+            by_counting = {counting: count_properties(kernel, counting, sub_group_size=size) for counting in COUNTINGS}
+            for sizes in case.sizes[:4]:
+                enumerated = brute_force(kernel, sizes, case.class_sizes, sub_group_size=size)
+                for counting in COUNTINGS:
+                    counts = by_counting[counting].properties().evaluate(**sizes)
+                    assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (
+                        counting,
+                        sizes,
+                    )
 
 
 def test_arrays_of_sizes_equal_single_sizes(subtests: pytest.Subtests) -> None:

@@ -9,6 +9,7 @@ To test other kernels, and more of them::
 import os
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, reject, seed, settings
 
 from loopyperf.errors import KernelError
@@ -18,18 +19,27 @@ from tests.random_kernels import RandomKernel, random_kernels
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 30))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 
+BATCH = 10
+"""number of kernels of a seed; only the first batch is quick"""
+
 Test = Callable[[RandomKernel], None]
 
 
-def for_random_kernels(test: Test) -> Callable[[], None]:
-    """Return *test* for many random kernels, which are the same in each run."""
+def for_random_kernels(test: Test) -> Callable[[int], None]:
+    """Return *test* for batches of random kernels, which are the same in each run."""
     chosen = settings(
-        max_examples=KERNELS,
+        max_examples=BATCH,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
     )
-    return seed(SEED)(chosen(given(random_kernels())(test)))
+
+    def on_batch(first: int) -> None:
+        seed(first)(chosen(given(random_kernels())(test)))()
+
+    first, *others = range(SEED, SEED + -(-KERNELS // BATCH))
+    batches = [first, *(pytest.param(each, marks=pytest.mark.slow) for each in others)]
+    return pytest.mark.parametrize("first", batches)(on_batch)
 
 
 def loaded(description: RandomKernel) -> Kernel:

@@ -14,6 +14,7 @@ from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from tests import sample_and_all
 
 from .synthetic import LAUNCH, SyntheticBackend, configuration, kernel_file, run
 
@@ -53,8 +54,9 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_results_match_numpy(subtests: pytest.Subtests, backend):
-    for name, form in FORMS:
+@sample_and_all(4)
+def test_results_match_numpy(subtests: pytest.Subtests, backend: OpenCLBackend, step: int):
+    for name, form in FORMS[::step]:
         with subtests.test(name=name, form=form.label):
             assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 

@@ -13,6 +13,7 @@ from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from tests import sample_and_all
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/optimization_steps"))}
@@ -33,8 +34,9 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_results_match_numpy(subtests: pytest.Subtests, backend: OpenCLBackend) -> None:
-    for label in FORMS:
+@sample_and_all(5)
+def test_results_match_numpy(subtests: pytest.Subtests, backend: OpenCLBackend, step: int) -> None:
+    for label in list(FORMS)[::step]:
         with subtests.test(label=label):
             name, form = FORMS[label]
             assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)

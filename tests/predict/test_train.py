@@ -28,6 +28,8 @@ from loopyperf.stages import cache as recent
 from loopyperf.stages.samples import SampledKernel
 from tests.kernels import doubled, outer_product, summed
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")
 SIZES = (2**14, 2**16, 2**18, 2**20)

@@ -204,7 +204,7 @@ def test_fewer_registers_allow_one_more_resident_group():
     assert shown == ["12", "3.2", "< 0.1", "0"]
 
 
-@pytest.mark.parametrize("name", ["product", "tail"])
+@pytest.mark.parametrize("name", [pytest.param("product", marks=pytest.mark.slow), "tail"])
 def test_explain_without_findings_takes_little_longer_than_estimate(name: str):
     build, sizes = PLANTED[name]
 

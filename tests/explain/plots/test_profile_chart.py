@@ -1,5 +1,6 @@
 """Tests of the timeline of a core: its areas are the stalls and the busy times of the profile."""
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -64,12 +65,17 @@ def test_window_shows_only_the_warps_in_it() -> None:
         plot_profile(whole, begin=20, end=13)
 
 
+@cache
+def long_profile() -> Profile:
+    return profile(groups=100_000)
+
+
 @pytest.mark.parametrize("width", [2.0, 3.4, 6.4])
 def test_tick_labels_of_the_time_do_not_overlap_and_are_not_cut(width: float) -> None:
     figure = Figure(figsize=(width, 3))
     ax = figure.subplots()
     # The cycle numbers in the middle of a long run have many digits.
-    long = profile(groups=100_000)
+    long = long_profile()
     plot_profile(long, begin=float(long.cycles) // 2, ax=ax)
     FigureCanvasAgg(figure).draw()
     boxes = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text() and text.get_visible()]

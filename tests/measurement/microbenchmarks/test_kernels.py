@@ -13,6 +13,7 @@ from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.microbenchmarks.measured_description import KERNELS
 from loopyperf.measurement.microbenchmarks.pace import with_smaller_arrays
+from tests import sample_and_all
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder(KERNELS))}
@@ -29,8 +30,9 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_results_are_correct(subtests: pytest.Subtests, backend):
-    for name, kind in FORMS:
+@sample_and_all(4)
+def test_results_are_correct(subtests: pytest.Subtests, backend: OpenCLBackend, step: int):
+    for name, kind in list(FORMS)[::step]:
         with subtests.test(name=name, kind=kind):
             form = FORMS[name, kind]
             # The last schedule has the most groups, conflicts or bytes. Results are compared at its first size.

@@ -24,6 +24,8 @@ from tests.measurement.synthetic import SyntheticBackend
 from tests.parts_backend import HOST, TICK, WholeAndParts, alike
 from tests.small_campaign import seconds, write_kernel_files
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
 MEASUREMENTS = 33
 """11 kernels at 3 sizes each"""
