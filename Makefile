@@ -77,7 +77,7 @@ test-slow: env
 	$(BIN)/python -m pytest -m slow
 
 notebooks: env
-	$(BIN)/python -m pytest tests/test_notebooks.py
+	$(BIN)/python -m pytest -m "" tests/test_notebooks.py
 
 accuracy: env
 	$(BIN)/python -m cogapp -r -P -I benchmarks -p "from parts.printed import printed" docs/accuracy/*.md
