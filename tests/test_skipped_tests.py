@@ -36,6 +36,7 @@ def test_browser_tests_are_reported_without_a_browser(more: tuple[str, ...]) -> 
     assert last.endswith(f" tests: {NO_CHROMIUM}")
 
 
+@pytest.mark.slow
 def test_nothing_is_reported_if_all_tests_ran() -> None:
     status, shown = run_tests("tests/test_units.py")
     assert status == 0, shown
@@ -61,6 +62,7 @@ def test_required_notebooks_and_tutorial_fail_without_modules(file: str, module:
     assert f"{MUST_TRY} is set, but this cannot be tried: " in shown
 
 
+@pytest.mark.slow
 def test_tests_of_optional_programs_are_never_required() -> None:
     status, shown = run_tests("tests/idg/pictures/test_dot.py", PATH="", LOOPYPERF_MUST_TRY="1")
     assert status == 0, shown

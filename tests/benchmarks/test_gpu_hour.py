@@ -323,6 +323,7 @@ def script(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_shell_script_writes_archives_and_system_information(tmp_path: Path):
     folder = tmp_path / "hour"
     printed = ""
@@ -363,6 +364,7 @@ def test_invalid_options_print_one_line_and_exit_with_2(
     assert result.err.startswith(f"gpu_hour.py: {message}")
 
 
+@pytest.mark.slow
 def test_shell_script_returns_the_exit_status_of_the_run(tmp_path: Path):
     result = script(tmp_path / "hour", "5", "bogus")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)

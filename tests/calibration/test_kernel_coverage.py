@@ -17,7 +17,6 @@ GPU = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30,
 POCL = DeviceLimits(group_size=4096, local_memory=2**21, global_memory=2**30)
 SMALL = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**28, cores=64, warp_size=64)
 LIMITS = {"an NVIDIA GPU": GPU, "PoCL": POCL}
-EVERY_DEVICE = [pytest.param("an NVIDIA GPU", marks=pytest.mark.slow), "PoCL"]
 
 
 @cache
@@ -25,13 +24,15 @@ def runs(device: str) -> tuple[CountedRun, ...]:
     return tuple(counted_runs(LIMITS[device]))
 
 
-@pytest.mark.parametrize("device", EVERY_DEVICE)
+@pytest.mark.slow
+@pytest.mark.parametrize("device", LIMITS)
 def test_every_property_of_the_paper_is_in_at_least_three_kernels(device: str):
     rows = {row.name: row for row in tabulate(runs(device), PAPER_PROPERTIES)}
     assert {name: rows[name].configurations for name in PAPER_PROPERTIES if rows[name].configurations < FEWEST} == {}
 
 
-@pytest.mark.parametrize("device", EVERY_DEVICE)
+@pytest.mark.slow
+@pytest.mark.parametrize("device", LIMITS)
 def test_every_property_of_the_paper_is_in_kernels_of_more_than_one_class(device: str):
     # except accesses of local memory wider than 32 bits, which only one class has
     wide = {f"local {direction} {bits}-bit" for direction in ("load", "store") for bits in BITS[1:]}
@@ -50,6 +51,7 @@ def test_counts_are_linearly_independent_for_any_run_times():
     assert {name for name, part in zip(names, own, strict=True) if part < 1e-6} == set()
 
 
+@pytest.mark.slow
 def test_counts_except_launches_vary_by_a_factor_of_100():
     rows = tabulate(runs("PoCL"), PAPER_PROPERTIES)
     assert {row.name for row in rows if row.most < 100 * row.least} == {"launches"}

@@ -75,7 +75,7 @@ def test_bundled_fit_cites_the_paper(paper: Fit):
 
 def readme_rows() -> list[list[str]]:
     """Return the cells of the README's table of fields: names, whether required, meaning."""
-    table = README.read_text("utf-8").split("## The fields")[1]
+    table = README.read_text("utf-8").split("## Fields")[1]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| `")]
 
 

@@ -89,7 +89,7 @@ def test_os_error_is_raised_unchanged_if_stdout_is_writable(
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["devices"], ["devices", "--json"]])
 def test_full_stdout_gives_one_line_and_status_1(arguments: list[str], unbuffered: str) -> None:
     with FULL.open("w") as full:
@@ -165,7 +165,13 @@ variants = {"one": spin, "other": spin}
 """computes in C code, where Python handles no signals"""
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)])
+OTHER_SIGNALS = [(signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHER_SIGNALS)],
+)
 def test_terminated_command_leaves_no_workers(number: int, status: int, tmp_path: Path) -> None:
     (tmp_path / "hanging.py").write_text(HANGING)
     words = ["rank", "hanging.py:variants", "--set", "n=64", "--device", "nvidia-v100", "--workers", "2"]

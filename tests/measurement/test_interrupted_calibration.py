@@ -137,6 +137,7 @@ def killed_at_random(process: int, archive: Path, random: Random) -> bytes:
     return seen
 
 
+@pytest.mark.slow
 def test_calibration_killed_20_times_loses_and_repeats_no_measurement(calibrations, archive):
     random, kills = Random(0), 0
     while kills < KILLS:

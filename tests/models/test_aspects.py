@@ -15,6 +15,7 @@ from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.workload import ASPECTS, Aspect, Lambdas, TwoPipelines, Workload
 from loopyperf.stages.stages import timed_kernel
+from tests import sample_and_all
 from tests.models.analytic_models import MODELS as RUNS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
@@ -131,8 +132,9 @@ def test_models_that_declare_it_distinguish_more_than_two_pipelines(subtests: py
             assert is_seen == ("more than two subsystems" in OF_DEVICE[name].sees)
 
 
-def test_models_that_declare_it_depend_on_divergent_warps(subtests: pytest.Subtests):
-    for name in OF_DEVICE:
+@sample_and_all(3)
+def test_models_that_declare_it_depend_on_divergent_warps(subtests: pytest.Subtests, step: int):
+    for name in list(OF_DEVICE)[::step]:
         with subtests.test(name=name):
             # Every third group, so that each partition of a core has warps of both classes.
             none, some, every = (seconds(name, work(f"i % 192 < {share}")) for share in (0, 64, 192))

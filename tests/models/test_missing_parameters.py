@@ -13,6 +13,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.stages.stages import staged
+from tests import sample_and_all
 from tests.kernels import doubled, triangle
 
 KNOWN = lpp.load_device("nvidia-v100")
@@ -53,9 +54,10 @@ def latencies_assumed(model: str, device: Device) -> str:
     return "".join(notes)
 
 
-def test_models_note_exactly_the_latencies_that_they_assume(subtests: pytest.Subtests) -> None:
+@sample_and_all(3)
+def test_models_note_exactly_the_latencies_that_they_assume(subtests: pytest.Subtests, step: int) -> None:
     """The nearest relative of a V100 without latencies is the V100 of the catalog, so the time is the same."""
-    for model in DEVICE_MODELS:
+    for model in list(DEVICE_MODELS)[::step]:
         with subtests.test(model=model):
             bare = without_latencies(KNOWN)
             assert seconds(model, bare) == seconds(model, KNOWN)
@@ -113,15 +115,17 @@ def test_no_lower_bound_is_noted_if_bound_by_a_known_bandwidth() -> None:
 # }}}
 
 
-def test_models_need_only_dram_besides_local_memory(subtests: pytest.Subtests) -> None:
-    for model in DEVICE_MODELS:
+@sample_and_all(3)
+def test_models_need_only_dram_besides_local_memory(subtests: pytest.Subtests, step: int) -> None:
+    for model in list(DEVICE_MODELS)[::step]:
         with subtests.test(model=model):
             alone = replace(KNOWN, memory=tuple(each for each in KNOWN.memory if each.name in ("local", "DRAM")))
             assert seconds(model, alone) > 0
 
 
-def test_model_time_depends_only_on_the_timed_program(subtests: pytest.Subtests) -> None:
-    for model in DEVICE_MODELS:
+@sample_and_all(3)
+def test_model_time_depends_only_on_the_timed_program(subtests: pytest.Subtests, step: int) -> None:
+    for model in list(DEVICE_MODELS)[::step]:
         with subtests.test(model=model):
             again = pickle.loads(pickle.dumps(timed(KNOWN)))
             found = DEVICE_MODELS[model].time(again)

@@ -22,6 +22,7 @@ from loopyperf.pipeline import core, simulator
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.sets import Same
 from loopyperf.stages.stages import timed_kernel
+from tests import sample_and_all
 
 DEVICE = lpp.load_device("nvidia-titan-v")
 CORES = 80
@@ -65,16 +66,18 @@ def partly_filled() -> lp.TranslationUnit:
     return lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", 1024, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_heavy_group_beside_idle_ones_takes_as_long_as_alone(subtests: pytest.Subtests) -> None:
-    for model in DEVICE_MODELS:
+@sample_and_all(3)
+def test_heavy_group_beside_idle_ones_takes_as_long_as_alone(subtests: pytest.Subtests, step: int) -> None:
+    for model in list(DEVICE_MODELS)[::step]:
         with subtests.test(model=model):
             alone = seconds(HEAVY, model, n=2)  # one of the two groups is idle
             for groups in (79, 80, 81, 1000, 10_000):
                 assert seconds(HEAVY, model, n=groups) == pytest.approx(alone, rel=0.01)
 
 
-def test_one_more_element_does_not_reduce_the_time(subtests: pytest.Subtests) -> None:
-    for model in DEVICE_MODELS:
+@sample_and_all(3)
+def test_one_more_element_does_not_reduce_the_time(subtests: pytest.Subtests, step: int) -> None:
+    for model in list(DEVICE_MODELS)[::step]:
         with subtests.test(model=model):
             kernel = partly_filled()
             assert seconds(kernel, model, n=1025) >= (1 - SLACK) * seconds(kernel, model, n=1024)

@@ -252,7 +252,9 @@ def test_report_is_saved_and_an_unwritable_path_is_refused(tmp_path: Path):
         found.save(tmp_path / "nowhere" / "r.html")
 
 
-@pytest.mark.parametrize("module", ["jinja2", "matplotlib", "pygments"])
+@pytest.mark.parametrize(
+    "module", ["jinja2", *(pytest.param(each, marks=pytest.mark.slow) for each in ("matplotlib", "pygments"))]
+)
 def test_error_without_a_dependency_names_the_extra(module: str):
     lines = f"import sys; sys.modules[{module!r}] = None; import loopyperf; loopyperf.report"
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)

@@ -152,6 +152,7 @@ def test_kernels_with_few_groups_run_completely_with_a_warning(kernels: Path, pa
     assert backend.asked == []
 
 
+@pytest.mark.slow
 def test_kernels_that_cannot_be_sampled_are_skipped_with_a_warning(kernels: Path, path: Path):
     backend = Refusing(refused=("copy",))
     with pytest.warns(LoopyperfWarning, match=r'^6 measurements have no samples: .*, "copy", n=\d+: no parts of this'):
@@ -194,6 +195,7 @@ class SlowOnce(WholeAndParts):
         return super().bound(case, contents)
 
 
+@pytest.mark.slow
 def test_samples_taken_while_the_device_is_slow_are_repeated(kernels: Path, path: Path):
     undisturbed = calibrated(WholeAndParts(), kernels, path)
     path.unlink()
@@ -297,6 +299,7 @@ def test_training_on_rows_equals_training_on_the_archive(recording: Recording, k
     assert lpp.fit(rows, device="arithmetic-device-1", model="linear").weights
 
 
+@pytest.mark.slow
 def test_other_base_models_train_on_all_measurements(recording: Recording, kernels: Path):
     found = trained(without(recording), kernels)
     assert found.record.base == "overlap of counts"

@@ -41,7 +41,7 @@ def no_grace(monkeypatch):
     monkeypatch.setattr(in_flight, "GRACE", 0.5)
 
 
-@pytest.mark.parametrize("builder", [in_c, uninterruptible])
+@pytest.mark.parametrize("builder", [in_c, pytest.param(uninterruptible, marks=pytest.mark.slow)])
 def test_hanging_builder_is_killed_and_the_rest_is_ranked(builder, no_grace):
     start = time.monotonic()
     ranking = lpp.rank({"hangs": builder, **GOOD}, **OPTIONS, time_limit=5)
@@ -50,6 +50,7 @@ def test_hanging_builder_is_killed_and_the_rest_is_ranked(builder, no_grace):
     assert ranking.seconds == lpp.rank(GOOD, **OPTIONS).seconds
 
 
+@pytest.mark.slow
 def test_hanging_builder_of_a_search_is_killed(no_grace):
     found = lpp.search(hanging, {"group": (16, 24, 32)}, **OPTIONS, optimizer="random", time_limit=5)
     assert found.ranking.failures == {"group=24": "timed out after 5 s"}
@@ -87,6 +88,7 @@ def test_own_processes_run_tasks_without_a_time_limit():
     assert dict(TaskRunner(abs, Processes(2)).about(range(-9, 1))) == {-each: each for each in range(10)}
 
 
+@pytest.mark.slow
 def test_command_ends_although_a_worker_hangs(tmp_path):
     file = tmp_path / "hangs.py"
     file.write_text(

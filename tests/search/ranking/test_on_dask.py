@@ -106,6 +106,7 @@ def test_variant_that_kills_every_worker_fails_and_others_are_ranked(client, fit
     client.wait_for_workers(WORKERS, timeout=30)
 
 
+@pytest.mark.slow
 def test_endless_builder_times_out_and_frees_its_worker(client, fit):
     builders: Builders = {f"endless {number}": endless for number in range(2 * WORKERS)} | variants("a")
     client.run(lpp.rank, variants("a"), n=4096, fit=fit)  # the first prediction takes longer
@@ -141,6 +142,7 @@ def test_cascade_on_a_cluster_gives_the_same_ranking(client):
     assert same(together, alone)
 
 
+@pytest.mark.slow
 def test_ranking_completes_after_its_cluster_is_closed(fit, tmp_path):
     builders = variants("a", "b")
     watched = {name: partial(slow, build, tmp_path, number) for number, (name, build) in enumerate(builders.items())}
@@ -162,6 +164,7 @@ def test_ranking_completes_after_its_cluster_is_closed(fit, tmp_path):
     assert all("ran in other processes" in note for note in ranking.notes)
 
 
+@pytest.mark.slow
 def test_unfinished_tasks_of_a_closed_cluster_run_in_other_processes(fit):
     class Silent(Executor):
         _client = SimpleNamespace(status="closed", nthreads=lambda: {"worker": 1})

@@ -208,6 +208,7 @@ for group in [int(word) for word in sys.argv[1:]]:
 GROUPS = [group for group in range(1, 25) if 5040 % group == 0] * 4
 
 
+@pytest.mark.slow
 def test_concurrent_processes_keep_the_limit_and_read_correct_counts(folder):
     lpp.count(doubled(group=1))
     limit = 4 * total_bytes(folder)

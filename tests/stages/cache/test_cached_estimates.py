@@ -304,7 +304,7 @@ def test_loopys_cache_switch_turns_the_cache_off(folder, built):
 
 SCRIPT = """
 import sys, warnings; warnings.simplefilter("ignore")
-import known_questions as asked
+from tests import repeated_estimates as asked
 import loopyperf as lpp
 from loopyperf.calibration.fit import observe
 from loopyperf.stages import case
@@ -346,6 +346,7 @@ def test_another_process_uses_the_results_of_this_one(folder):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_concurrent_processes_read_correct_results(folder):
     orders = [NAMES, NAMES[::-1], NAMES[1:] + NAMES[:1]]
     processes = [start("new", order, seed=place) for place, order in enumerate(orders)]

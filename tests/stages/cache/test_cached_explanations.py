@@ -182,6 +182,7 @@ def start(order: tuple[str, ...], cache: Path, seed: int) -> subprocess.Popen[st
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_concurrent_processes_agree_with_the_user_cache_folder(tmp_path):
     computed = {name: whole(QUESTIONS[name]()) for name in NAMES}
     orders = [NAMES, NAMES[::-1]]
