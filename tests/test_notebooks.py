@@ -19,7 +19,7 @@ SECONDS = 120
 NEEDS = {"02_counting": (), "03_calibrate": ("pyopencl", "matplotlib"), "05_search": ("optuna", "matplotlib")}
 """required packages of the extras, if not only matplotlib"""
 PLOTS = ("matplotlib",)
-SLOW = {"05_search", "06_papers_figures"}
+SLOW = {"03_calibrate", "05_search", "06_papers_figures"}
 """notebooks that only slow tests and `make notebooks` execute"""
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -57,7 +57,7 @@ def test_required_browser_tests_fail_without_a_browser(more: tuple[str, ...]) ->
 )
 def test_required_notebooks_and_tutorial_fail_without_modules(file: str, module: str, status: int) -> None:
     only = "03_calibrate or tutorial"
-    found, shown = run_tests(f"tests/{file}", "-k", only, without=(module,), LOOPYPERF_MUST_TRY="1")
+    found, shown = run_tests(f"tests/{file}", "-m", "", "-k", only, without=(module,), LOOPYPERF_MUST_TRY="1")
     assert found == status, shown
     assert f"{MUST_TRY} is set, but this cannot be tried: " in shown
 

@@ -128,7 +128,9 @@ def test_examples_succeed(subtests: pytest.Subtests, cached_run: Callable[[str],
     for line in EXAMPLES:
         with subtests.test(line=line):
             found = cached_run(line)
-            assert (found.exit_code, found.exception) == (0, None), found.output
+            if found.exception is not None:
+                raise found.exception
+            assert found.exit_code == 0
             assert found.stdout
 
 

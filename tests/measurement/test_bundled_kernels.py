@@ -54,7 +54,7 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@sample_and_all(4)
+@sample_and_all(10)
 def test_results_match_numpy(subtests: pytest.Subtests, backend: OpenCLBackend, step: int):
     for name, form in FORMS[::step]:
         with subtests.test(name=name, form=form.label):

@@ -204,6 +204,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_archive_is_resumed_after_a_full_disk(archive, kernels):
     script = [sys.executable, "-W", "ignore", "-c", ON_A_SMALL_DISK, str(Path(__file__).parents[1])]
     for most in (300, 3001, 8003):  # in the middle of a run's line, of the first measurements, of later ones

@@ -10,6 +10,7 @@ from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.predict.estimate import estimate
+from tests import sample_and_all
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/rodinia"))}
@@ -56,14 +57,16 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_results_match_numpy(subtests: pytest.Subtests, backend):
-    for name in WARPS:
+@sample_and_all(3)
+def test_results_match_numpy(subtests: pytest.Subtests, backend, step: int):
+    for name in list(WARPS)[::step]:
         with subtests.test(name=name):
             assert backend.time(BenchmarkCase(name, form(name), form(name).sizes[0]), 1)
 
 
-def test_pipeline_estimates_are_longest_for_the_largest_size(subtests: pytest.Subtests):
-    for name in WARPS:
+@sample_and_all(3)
+def test_pipeline_estimates_are_longest_for_the_largest_size(subtests: pytest.Subtests, step: int):
+    for name in list(WARPS)[::step]:
         with subtests.test(name=name):
             unit, sizes = form(name).build(), form(name).sizes
             least, most = (

@@ -23,6 +23,7 @@ from loopyperf.models.model_interface import FittedModel, RegressionModel, Share
 from loopyperf.models.result import ModelTime
 from loopyperf.testing import predictor_checks
 from loopyperf.units import duration
+from tests import sample_and_all
 from tests.kernels import doubled, outer_product
 from tests.minimal_fit import Weighted
 from tests.parts_backend import PartsBackend
@@ -213,8 +214,9 @@ EXCEPTIONS = {("gpuperf", "more work takes no less time")}
 """with one group of two warps, MWP_cp = max(1, CWP - 1) makes one warp wait for the other (Sim, equation 18)"""
 
 
-def test_every_model_obeys_the_laws_of_predictors(subtests: pytest.Subtests):
-    for name in MODELS:
+@sample_and_all(2)
+def test_every_model_obeys_the_laws_of_predictors(subtests: pytest.Subtests, step: int):
+    for name in list(MODELS)[::step]:
         with subtests.test(name=name):
             checks = predictor_checks(lpp.predictor(model=name, **needed(name)))
             assert len(checks) >= 9

@@ -83,6 +83,7 @@ def test_one_more_element_does_not_reduce_the_time(subtests: pytest.Subtests, st
             assert seconds(kernel, model, n=1025) >= (1 - SLACK) * seconds(kernel, model, n=1024)
 
 
+@pytest.mark.slow
 def test_triangle_takes_as_long_as_the_last_core_in_dispatch_order() -> None:
     each = [seconds(SQUARE, "roofline", n=1, m=100 * (group + 1)) for group in range(300)]
     for groups in (5, 80, 81, 200, 300):

@@ -132,6 +132,7 @@ def test_array_of_sizes_gives_the_same_times_and_intervals(learned: lpp.Residual
     assert together.interval[1] == pytest.approx([each.interval[1] for each in alone if each.interval])
 
 
+@pytest.mark.slow
 def test_default_base_is_the_overlap_model(rows: list[lpp.Measured], tmp_path: Path):
     learned = lpp.train(rows, device=V100, save=tmp_path / "learned.json")
     assert (learned.record.base, learned.record.fit is not None) == ("overlap of pipelines", True)
@@ -141,6 +142,7 @@ def test_default_base_is_the_overlap_model(rows: list[lpp.Measured], tmp_path: P
     assert float(found) == pytest.approx(slower(KERNELS[2], 2**18), rel=0.2)
 
 
+@pytest.mark.slow
 def test_features_without_device_parameters_are_graphs_and_counts(rows: list[lpp.Measured]):
     learned = lpp.train(rows, device="a machine of mine")
     assert (learned.record.base, learned.record.slug) == ("overlap of counts", "a-machine-of-mine")

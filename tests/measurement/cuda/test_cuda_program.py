@@ -11,6 +11,7 @@ from loopyperf.compiler.resources import compilation_log, library
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.backend import written
 from loopyperf.measurement.backends.cuda_program import HOLD, CudaLaunch, CudaProgram
+from tests import sample_and_all
 
 from ..launched_kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table
 
@@ -43,8 +44,9 @@ def nvrtc() -> None:
 
 
 @pytest.mark.usefixtures("nvrtc")
-def test_nvrtc_compiles_the_source(subtests: pytest.Subtests) -> None:
-    for name in sorted(SOURCES):
+@sample_and_all(3)
+def test_nvrtc_compiles_the_source(subtests: pytest.Subtests, step: int) -> None:
+    for name in sorted(SOURCES)[::step]:
         with subtests.test(name=name):
             assert "error" not in compilation_log(CudaProgram(SOURCES[name]()).source, ["-arch=sm_90"])
 

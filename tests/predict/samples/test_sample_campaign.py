@@ -118,6 +118,7 @@ def test_samples_are_added_to_an_archive_without_measuring_again(kernels: Path, 
     assert after.standing == before.standing
 
 
+@pytest.mark.slow
 def test_sampling_stops_when_the_device_is_lost_and_resumes_later(kernels: Path, path: Path):
     with pytest.raises(BackendError, match="the device is lost"):
         calibrated(Refusing(last=100), kernels, path)
@@ -291,6 +292,7 @@ def with_cold_caches(run: Run) -> Run:
     return structs.replace(run, protocol=structs.replace(run.protocol, caches="cold"))
 
 
+@pytest.mark.slow
 def test_training_on_rows_equals_training_on_the_archive(recording: Recording, kernels: Path, path: Path):
     rows = lpp.load_measurements(path, kernels=kernels)
     learned = lpp.train(rows, device="arithmetic-device-1")
