@@ -24,7 +24,7 @@ export POCL_MAX_PTHREAD_COUNT = 1
 # What is tested and timed is computed, and leaves the user's cache alone.
 export LOOPYPERF_CACHE = 0
 
-.PHONY: env opencl browser demo docs benchmark check test test-slow test-oldest notebooks accuracy corpora lint clean
+.PHONY: env opencl browser demo docs benchmark check core test test-slow test-oldest notebooks accuracy corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -63,14 +63,17 @@ browser:
 	echo "no Chromium, and it could not be installed: browser tests will be skipped"
 
 # --dist loadfile: one worker runs all tests of a file, so that module fixtures are made once.
-CORE = tests/kernel tests/polyhedral tests/device tests/memory tests/models tests/pipeline tests/test_layers.py tests/test_words.py tests/test_units.py
+CORE = tests/kernel tests/polyhedral tests/device tests/pipeline tests/test_layers.py tests/test_words.py tests/test_units.py
 
-check: lint
+check: env
+	$(MAKE) --jobs 2 --output-sync lint core
+
+core: env
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
 
 # The tests execute the notebooks and the gallery.
-test: DOCS_OPTIONS = -D nb_execution_mode=off -D plot_gallery=0
-test: lint docs
+test: env
+	$(MAKE) --jobs 2 --output-sync lint docs DOCS_OPTIONS="-D nb_execution_mode=off -D plot_gallery=0"
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: env
