@@ -18,7 +18,7 @@ from tests.kernels import doubled
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the cache folder of a user; it does not exist yet."""
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, *_: str(tmp_path / name))
     monkeypatch.delenv("LOOPYPERF_CACHE")
     return tmp_path / "loopyperf" / "analyses"
 
@@ -104,7 +104,7 @@ def test_loopyperf_cache_variable_sets_the_folder(tmp_path, monkeypatch):
 
 
 def test_cache_is_off_without_a_home_folder(monkeypatch):
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, *_: f"~/.cache/{name}")
     assert cache().stdout.splitlines()[1] == "off: no home folder"
 
 

@@ -95,7 +95,7 @@ def in_workspace(folder: Path) -> Iterator[None]:
         patch.setattr(sys, "path", [*sys.path])
         patch.setenv("LOOPYPERF_DATA", "own data")
         patch.setenv("COLUMNS", str(WIDTH))
-        patch.setattr(platformdirs, "user_cache_dir", lambda name: "caches")
+        patch.setattr(platformdirs, "user_cache_dir", lambda name, *_: "caches")
         patch.setattr(kernel_files, "PACKAGE", folder / "package")
         patch.setattr(backends, "BACKENDS", {**backends.BACKENDS, "opencl": ("tests.parts_backend", "device")})
         patch.setattr(microbenchmark, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))

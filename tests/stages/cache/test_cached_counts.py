@@ -128,7 +128,7 @@ def test_home_folder_of_an_unknown_user_is_refused(monkeypatch):
 
 
 def test_files_are_in_the_user_cache_folder_unless_turned_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, *_: str(tmp_path / name))
     for off in ("0", "no", "off", "False"):
         monkeypatch.setenv("LOOPYPERF_CACHE", off)
         recent.clear_memory()
@@ -155,7 +155,7 @@ def test_files_are_not_read_if_turned_off(folder, prepared, monkeypatch):
 
 
 def test_user_without_a_home_folder_gets_counts_but_no_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, *_: f"~/.cache/{name}")
     monkeypatch.setenv("LOOPYPERF_CACHE", "")
     monkeypatch.chdir(tmp_path)
     assert lpp.count(doubled()).properties()["f32 mul"](n=64) == 64
