@@ -8,7 +8,8 @@
 
 Each of these steps gets a share of the time. Time that a step does not need goes to the next one, and finally to the
 steps that had too little. Another run with the same folder measures what is still missing. Each step runs in its own
-processes. Kernels that fail are skipped and listed, as well as those that ended their process twice (``begun.py``).
+processes. Kernels that fail are skipped and listed, as well as those that ended their process twice
+(``unfinished.py``).
 Afterwards, ``loopyperf fit`` and ``loopyperf microbenchmark --from-archive`` compute fits and device files from the
 archives, without the device.
 

@@ -18,8 +18,8 @@ from loopyperf.stages import cache as recent
 
 pytest_plugins = ["tests.answer_fixtures"]
 
-# Test machines are shared: the run time of an example is not meaningful. EXAMPLES=1000 tries more.
-settings.register_profile("loopyperf", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "40")))
+# Test machines are shared: the run time of an example is not meaningful.
+settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
 
 # No test, and no process that a test starts, reads from the user's cache or writes to it.

@@ -35,7 +35,7 @@ from tests.kernels import doubled
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
-MUTATIONS = int(os.environ.get("MUTATIONS", "100"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
 """number of changed files of each kind"""
 RECORDED = Path(__file__).parents[1] / "docs" / "tutorial" / "recorded.jsonl"
 Document = dict[str, Any]

@@ -246,7 +246,7 @@ BAD_INPUT = {
         ["devices", "show", "nvidia-titan-w"],
         "'nvidia-titan-w'; nearest: nvidia-t",
     ),
-    "a description of nobody": (["devices", "show", "~no-body/d.toml"], "cannot read the device file"),
+    "a device file of an unknown user": (["devices", "show", "~no-body/d.toml"], "cannot read the device file"),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device file"),
     "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "has no coverage data"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),

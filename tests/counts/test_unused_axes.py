@@ -80,7 +80,7 @@ def _is_compared(case: SmallKernel) -> bool:
 
 @seed(1)
 @settings(
-    max_examples=8,
+    max_examples=40,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),

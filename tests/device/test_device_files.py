@@ -7,7 +7,7 @@ import pytest
 from loopyperf.device.device_files import load_description
 from loopyperf.errors import DeviceFileError
 
-HEADER = 'schema = 1\nname = "Made Up"\nvendor = "Nobody"\narchitecture = "None"\n'
+HEADER = 'schema = 1\nname = "Made Up"\nvendor = "Acme"\narchitecture = "None"\n'
 CORES = 'cores = { value = 4, unit = "cores", source = "a paper, table 1" }\n'
 
 
@@ -27,7 +27,7 @@ def test_device_file_is_read(tmp_path: Path):
         + '[memory.L1]\nper = "core"\nholds_local_memory = true\n'
         + '[memory.L2]\nper = "device"\nsize = { value = 4.5, unit = "MiB", source = "a paper, table 2" }\n',
     )
-    assert (device.slug, device.name, device.vendor) == ("made-up", "Made Up", "Nobody")
+    assert (device.slug, device.name, device.vendor) == ("made-up", "Made Up", "Acme")
     assert (device.cores, device.clock, device.limits.local_memory) == (4, 1.5e9, 49152)
     assert (device.pipeline("sfu"), device.pipeline("fp64")) == ("alu", "fp64")
     assert [(level.name, level.per, level.holds_local_memory) for level in device.memory] == [
@@ -73,7 +73,7 @@ INVALID = {
     "nesting": (HEADER + "a = " + "[" * 5000, "is not TOML: "),
     "an infinite number": (HEADER + number("clock", "inf", "Hz"), "clock must be a number > 0, got inf"),
     "no number": (HEADER + number("clock", "nan", "Hz"), "clock must be a number > 0, got nan"),
-    "a memory of nobody": (HEADER + "[memory.L2]\n", "memory.L2 .*missing required field `per`"),
+    "a memory level without its scope": (HEADER + "[memory.L2]\n", "memory.L2 .*missing required field `per`"),
     "a memory of everybody": (HEADER + "[memory.L2]\nper = 'all'\n", "memory.L2 Invalid enum value 'all'"),
     "a pipeline without source": (HEADER + "[pipelines]\nsfu = { pipeline = 'alu' }\n", "`source`.*pipelines"),
 }

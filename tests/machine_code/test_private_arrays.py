@@ -1,7 +1,6 @@
 """Test where nvcc places private arrays, and how often a warp accesses those on the stack."""
 
 import pickle
-from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -87,26 +86,28 @@ EXACT = (1301, 1523, pytest.param(1748, marks=pytest.mark.slow), 8726)
 """kernels in which nvcc loads and stores each element of stack memory as often as the graph"""
 
 
-def every_third_is_quick(numbers: Iterable[int]) -> list[Any]:
-    return [pytest.param(number, marks=[pytest.mark.slow] if place % 3 else []) for place, number in enumerate(numbers)]
+@needs_archive
+@sample_and_all(3)
+def test_arrays_in_stack_memory_match_ptxas_stack_frame(subtests: pytest.Subtests, rows: Any, step: int) -> None:
+    for number in list(ON_THE_STACK)[::step]:
+        with subtests.test(number=number):
+            kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
+            found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
+            assert "unsure" not in {array.home for array in found}
+            assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "stack memory")
 
 
 @needs_archive
-@pytest.mark.parametrize("number", every_third_is_quick(ON_THE_STACK))
-def test_arrays_in_stack_memory_match_ptxas_stack_frame(rows: Any, number: int) -> None:
-    kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
-    found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
-    assert "unsure" not in {array.home for array in found}
-    assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "stack memory")
-
-
-@needs_archive
-@pytest.mark.parametrize("number", every_third_is_quick(LIKELY))
-def test_likelier_home_of_unsure_arrays_matches_ptxas_stack_frame(rows: Any, number: int) -> None:
-    kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
-    found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
-    assert "unsure" in {array.home for array in found}
-    assert LIKELY[number] == sum(array.nbytes for array in found if array.is_in_memory)
+@sample_and_all(3)
+def test_likelier_home_of_unsure_arrays_matches_ptxas_stack_frame(
+    subtests: pytest.Subtests, rows: Any, step: int
+) -> None:
+    for number in list(LIKELY)[::step]:
+        with subtests.test(number=number):
+            kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
+            found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
+            assert "unsure" in {array.home for array in found}
+            assert LIKELY[number] == sum(array.nbytes for array in found if array.is_in_memory)
 
 
 @needs_archive

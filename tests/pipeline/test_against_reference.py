@@ -19,7 +19,7 @@ from tests.pipeline.dataflow_core import run_dataflow
 from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, policies
 from tests.pipeline.reference_core import ReferenceCore
 
-EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 150))
+EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 250))
 
 
 @settings(max_examples=EXAMPLES)

@@ -39,7 +39,7 @@ def scenarios(draw: Any, has_loop: bool) -> Scenario:
     return Scenario.of(warp_graphs, draw(lambdas), execution, scheduler_named(draw(policies)), draw(limits))
 
 
-@settings(max_examples=32)
+@settings(max_examples=80)
 @given(st.booleans().flatmap(scenarios), st.sampled_from([0.0, 0.005, 0.2]))
 def test_compiled_and_python_cores_agree(scenario: Scenario, tolerance: float) -> None:
     for choices in ({"is_traced": True, "is_steady_sought": False}, {"is_traced": True}, {"tolerance": tolerance}):

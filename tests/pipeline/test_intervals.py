@@ -77,7 +77,7 @@ def test_memory_without_latencies_is_refused() -> None:
         intervals(LEMEIRE, {"comp": Lambdas(1, 4)}, MEMORY)
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(rolled_graphs(), lambdas)
 def test_rolled_graph_has_the_intervals_of_the_unrolled_one(graph: Idg, timing: dict[str, Lambdas]) -> None:
     found = intervals(graph, timing, MEMORY)

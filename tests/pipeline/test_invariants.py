@@ -17,7 +17,7 @@ from loopyperf.pipeline import Execution, Profile, execution_profile, simulate, 
 from tests.pipeline.random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, policies
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(graphs(), lambdas, st.integers(1, 4), policies, limits)
 def test_run_takes_at_least_one_warp_the_busiest_subsystem_and_all_issues(
     graph: Idg, timing: dict[str, Lambdas], groups: int, policy: str, limit: Any
@@ -38,7 +38,7 @@ def test_run_takes_at_least_one_warp_the_busiest_subsystem_and_all_issues(
 # {{{ slower instructions
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(graphs(), lambdas, policies, limits, st.sampled_from(SUBSYSTEMS), st.sampled_from([(2, 1), (1, 2), (2, 2)]))
 def test_one_warp_in_order_is_monotone_in_every_latency(
     graph: Idg, timing: dict[str, Lambdas], policy: str, limit: Any, name: str, times: tuple[int, int]
@@ -100,7 +100,7 @@ def test_round_robin_may_be_faster_with_a_longer_latency() -> None:
 # }}}
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(graphs(), lambdas, executions, policies, limits)
 def test_profile_accounts_for_all_cycles(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any

@@ -56,7 +56,7 @@ def test_critical_path_is_equation_2_term_by_term() -> None:
     assert critical_path(LEMEIRE, TWO_PIPELINES) == [(0, "λ"), *((place, "Λ") for place in range(1, 6))]
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(graphs(), positive_lambdas)
 def test_equation_2_along_the_critical_path_equals_the_time(graph: Idg, timing: Timing) -> None:
     path, flat = critical_path(graph, timing), graph.unrolled().instructions
@@ -140,14 +140,14 @@ def _triangle(rows: int) -> tuple[Loop, ...]:
 # {{{ laws
 
 
-@settings(max_examples=120)
+@settings(max_examples=300)
 @given(rolled_graphs(), lambdas)
 def test_rolled_graph_takes_as_long_as_the_unrolled_one(graph: Idg, timing: dict[str, Lambdas]) -> None:
     found = warp_latency(graph, timing)
     assert cycles_alone(graph.unrolled(), timing) == found
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(rolled_graphs(), lambdas)
 def test_warp_takes_at_least_its_longest_chain_and_busiest_pipeline(graph: Idg, timing: dict[str, Lambdas]) -> None:
     flat, cycles = graph.unrolled(), warp_latency(graph, timing)
@@ -155,7 +155,7 @@ def test_warp_takes_at_least_its_longest_chain_and_busiest_pipeline(graph: Idg, 
     assert cycles >= busiest(flat, timing)
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(rolled_graphs(), lambdas)
 def test_scaling_all_latencies_scales_the_time(graph: Idg, timing: dict[str, Lambdas]) -> None:
     slower = {name: Lambdas(3 * each.issue, 3 * each.completion) for name, each in timing.items()}

@@ -62,8 +62,8 @@ def test_more_additions_do_not_make_the_staircase_steeper() -> None:
 
 
 def test_blocking_on_every_operand_makes_a_staircase_in_single_precision() -> None:
-    # The paper did not observe this: on its device, single-precision operands do not block a warp, although its text
-    # says so
+    # The paper did not observe this: on its device, single-precision operands do not block a warp, which contradicts
+    # the paper's text.
     assert cached_staircase(1, "f32", "every operand").steepness > 0.7
 
 

@@ -48,7 +48,7 @@ def integer_expressions(draw: Any, depth: int = 3) -> Any:
     return draw(st.sampled_from(alternatives))
 
 
-@settings(max_examples=32, deadline=None, database=None, derandomize=True)
+@settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(integer_expressions())
 def test_simplified_expression_is_equal_at_all_points(expression: Any) -> None:
     assert (values(simplified_expression(expression, POINTS)) == values(expression)).all()

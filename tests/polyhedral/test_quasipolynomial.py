@@ -10,7 +10,7 @@ from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, number_of_poin
 from tests.polyhedral.random_sets import ANYTHING, GRID, assuming, boxes, conditions, counted, domains, fixed
 
 
-@settings(max_examples=48, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(domains(), conditions())
 def test_counts_equal_enumeration_where_the_assumptions_hold(domain: str, condition: str) -> None:
     count, points = counted(domain, condition), isl.Set(f"[m, n] -> {domain}")
@@ -25,7 +25,7 @@ def test_counts_equal_enumeration_where_the_assumptions_hold(domain: str, condit
             assert enumerated == count(**needed) == count(**sizes), sizes
 
 
-@settings(max_examples=32, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(domains())
 def test_arrays_equal_scalars(domain: str) -> None:
     count = counted(domain)

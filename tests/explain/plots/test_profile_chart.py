@@ -67,7 +67,7 @@ def test_window_shows_only_the_warps_in_it() -> None:
 
 @cache
 def long_profile() -> Profile:
-    return profile(groups=20_000)
+    return profile(groups=100_000)
 
 
 @pytest.mark.parametrize("width", [2.0, 3.4, 6.4])

@@ -82,7 +82,7 @@ def test_without_loads_mlp_is_1() -> None:
     assert (mlp(Idg.from_edges(["alu"], [])), ilp(Idg((), (), ()))) == (1, 1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(rolled_graphs())
 def test_parallelism_is_within_its_bounds(graph: Idg) -> None:
     assert 1 <= ilp(graph) <= len(graph.instructions)

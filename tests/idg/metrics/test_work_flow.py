@@ -46,7 +46,7 @@ def test_load_one_iteration_ahead_is_a_carried_dependence() -> None:
     assert work_flow_graph(LOADED, MEMORY).dependences == (Arc(0, 1),)
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(rolled_graphs())
 def test_executions_of_nodes_match_the_instruction_mix(graph: Idg) -> None:
     nodes, mix = work_flow_graph(graph, MEMORY).nodes, instruction_mix(graph, MEMORY)

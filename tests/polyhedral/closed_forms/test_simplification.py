@@ -53,7 +53,7 @@ def points_at(domain: str, sizes: Mapping[str, int]) -> int:
     return fixed(isl.Set(f"[m, n] -> {domain}"), sizes).count_val().to_python()
 
 
-@settings(max_examples=32, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(domains(), st.one_of(conditions(), st.just("n >= 0 and m >= 0"), st.just("m >= 1 and n mod 4 = 0")))
 def test_formulas_equal_enumeration_and_their_pieces_agree(domain: str, condition: str) -> None:
     count, assumed = counted(domain, condition), isl.Set.from_basic_set(assuming(condition))
@@ -74,7 +74,7 @@ def test_sums_and_products_equal_enumeration(left: str, right: str, condition: s
             assert (values_at(total, sizes), values_at(product, sizes)) == ({a + b}, {a * b})
 
 
-@settings(max_examples=32, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(boxes, st.lists(constraints, max_size=1), boxes, st.sampled_from(["", "n >= 0 and m >= 0", "n >= m >= 2"]))
 def test_is_at_most_agrees_with_enumeration(box: str, cuts: list[str], other: str, condition: str) -> None:
     left, right = (f"{{ [i, j] : {' and '.join(parts)} }}" for parts in ([box, *cuts], [other]))
