@@ -176,9 +176,11 @@ def test_terminated_command_leaves_no_workers(number: int, status: int, tmp_path
     (tmp_path / "hanging.py").write_text(HANGING)
     words = ["rank", "hanging.py:variants", "--set", "n=64", "--device", "nvidia-v100", "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has children ignore it
     command = subprocess.Popen(
         [sys.executable, "-m", "loopyperf", *words], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
     )
+    signal.signal(signal.SIGHUP, inherited)
     wait_until(lambda: len(workers(tmp_path)) == 2)
     command.send_signal(number)
     _, message = command.communicate(timeout=60)
