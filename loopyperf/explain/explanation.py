@@ -209,8 +209,8 @@ class OnDevice(Shown):
         others = {name: each for name, each in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
-            of_it = " (lower bound for the unchanged kernel)" if name == BOUND else ""
-            yield f"{name}{of_it}: {other.time_in_words}"
+            time = other.time_in_words
+            yield f"{name}: at least {time} without changes" if name == BOUND else f"{name}: {time}"
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)

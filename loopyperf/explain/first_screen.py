@@ -84,7 +84,7 @@ def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
     if residents.is_full:
         return f"{here}: full"
     if residents.limited_by == ("grid",):
-        return f"{here}: the grid has no more groups"
+        return f"{here} on average: the grid has no more groups"
     limit = " and ".join(residents.limited_by)
     return f"{here} ({number_of(residents.groups, 'group')}), limited by {limit}{_next_step(residents)}"
 

@@ -35,7 +35,7 @@ def test_explain_prints_first_screen_and_source_within_80_columns(monkeypatch: p
         "share of peak, chain",
         "what would help (each alone)",
         "warp stall reasons: ",
-        "roofline (lower bound for the unchanged kernel): ",
+        "roofline: at least ",
         "launch chain_0: (127 + n)",
         "{id=",
         "DRAM moves ",

@@ -30,7 +30,7 @@ CAUSES = {
         "limited by registers: 120 values per work-item take 255 registers: 8 of 64 warps are resident",
     ),
     "reduction": ("reduce once", "limited by barriers: 9 barriers per iteration of k"),
-    "tail": ("smaller groups", "limited by the tail effect: 84 groups on 80 SMs: some execute 2"),
+    "tail": ("smaller groups", "limited by the tail effect: 84 groups on 80 SMs: 4 execute 2 groups, the others 1"),
 }
 """by kernel: the kind of the finding with the largest gain, and the start of the sentence on the cause"""
 
