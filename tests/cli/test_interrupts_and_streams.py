@@ -181,9 +181,12 @@ def test_terminated_command_leaves_no_workers(number: int, status: int, tmp_path
         [sys.executable, "-m", "loopyperf", *words], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
     )
     signal.signal(signal.SIGHUP, inherited)
-    wait_until(lambda: len(workers(tmp_path)) == 2)
-    command.send_signal(number)
-    _, message = command.communicate(timeout=60)
+    try:
+        wait_until(lambda: len(workers(tmp_path)) == 2)
+        command.send_signal(number)
+        _, message = command.communicate(timeout=60)
+    finally:
+        command.kill()  # its workers compute without end
     assert (command.returncode, message) == (status, b"" if number == signal.SIGKILL else b"Terminated\n")
     wait_until(lambda: not any(is_alive(each) for each in workers(tmp_path)))
 
