@@ -36,7 +36,7 @@ LAWFUL = (
     "pipeline",
 )
 SLACK = 0.005
-MAY_FALL = {"transit": 1, "mwp-cwp-corrected": 4, "wfg-corrected": 4, "pipeline": 3}
+MAY_FALL = {"transit": 1, "mwp-cwp-corrected": 2, "wfg-corrected": 3, "pipeline": 5}
 """model -> number of two hundred kernels for which it may take less time with more work (docs/errata.md)"""
 
 
