@@ -190,18 +190,19 @@ def many_forms(number: int) -> list[Form]:
 def memory(model: str, number: int) -> None:
     """Rank *number* variants in this process, and print its memory and CPU time."""
     variants = builders(many_forms(number))
-    start = resident()
+    start = memory_of("VmRSS")
     ranking = lpp.rank(variants, n=N, model=model, device=MODELS[model])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = memory_of("VmHWM")  # ru_maxrss is at least the memory of the process that started this one
     print(
         f"{len(ranking.order)} of {len(variants)} variants by {model}: {start:.0f} MiB before, {peak:.0f} MiB at most"
     )
     print(f"{_cpu_seconds() / len(variants):.3f} s of CPU time per variant")
 
 
-def resident() -> float:
-    """Return the resident memory of this process in MiB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+def memory_of(field: str) -> float:
+    """Return a *field* of this process's status in MiB: ``"VmRSS"``, its memory now, or ``"VmHWM"``, its peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) / 1024
 
 
 # }}}
