@@ -115,7 +115,7 @@ class _Traced:
         """Return source line -> stall reason -> share of stall cycles."""
         instructions = self.instructions
         found: dict[str, dict[Wait, float]] = {}
-        for cause, rows, begin, end in self.waits():
+        for cause, rows, begin, end in self.waits:
             places, ticks = self.trace[rows, PLACE], (end - begin)[rows]
             by_place = np.bincount(places, weights=ticks, minlength=len(instructions))
             for place in np.flatnonzero(by_place):
@@ -124,12 +124,17 @@ class _Traced:
         every = sum(sum(each.values()) for each in found.values()) or 1.0
         return {source: {cause: each / every for cause, each in own.items()} for source, own in found.items()}
 
-    def waits(self) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield each stall reason with a mask of the issues that waited for it, and the start and end times."""
+    @cached_property
+    def waits(self) -> tuple[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]], ...]:
+        """Return each stall reason with a mask of the issues that waited for it, and the start and end times."""
+        return tuple(self._waits())
+
+    def _waits(self) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]]:
         trace, instructions = self.trace, self.instructions
         loads = _loads(self.launch)
         is_load = np.array([_identity(each) in loads for each in instructions], dtype=bool)
-        is_shared = np.array([is_of_device(each.subsystem, self.launch) for each in instructions], dtype=bool)
+        shared = {name for name in self.scenario.subsystems if is_of_device(name, self.launch)}
+        is_shared = np.array([each.subsystem in shared for each in instructions], dtype=bool)
         of_shared = is_shared[trace[:, PLACE]]
         order = np.argsort(trace[:, WARP], kind="stable")
         before, is_first = np.zeros(len(trace), dtype=np.int64), np.ones(len(trace), dtype=bool)
@@ -170,7 +175,7 @@ class _Traced:
 
     def _spans(self, rows: Mapping[int, int], begin: int, end: int, tick: float) -> Iterator[Span]:
         """Yield the stalls of the warps of *rows* between *begin* and *end*, in ticks."""
-        for cause, waited, starts, ends in self.waits():
+        for cause, waited, starts, ends in self.waits:
             seen = waited & (starts < end) & (ends > begin)
             numbers = self.trace[seen, WARP].tolist()
             for warp, since, until in zip(numbers, starts[seen].tolist(), ends[seen].tolist(), strict=True):
@@ -182,11 +187,10 @@ class _Traced:
     ) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         """Return the pipelines that the issues *seen* use, and their busy spans; each partition has its own row."""
         instructions, latencies = self.instructions, [each for found in self.scenario.latencies for each in found]
-        names = [name for name in self.scenario.subsystems if any(i.subsystem == name for i in instructions)]
         places: list[int] = seen[:, PLACE].tolist()
         times: list[int] = seen[:, TIME].tolist()
         taken = {instructions[place].subsystem for place in places}
-        shown = [name for name in names if name in taken and _partition(name) == 0]
+        shown = [name for name in self.scenario.subsystems if name in taken and _partition(name) == 0]
         rows = {name: row for row, name in enumerate(shown)}
         spans = [
             Span(

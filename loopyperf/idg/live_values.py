@@ -8,7 +8,7 @@ its register right before its first use, or before the loop that uses it.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from math import prod
@@ -254,13 +254,17 @@ class FirstUses:
         everything = range(len(self._text.order) + 1)
         return min(self._uses.get(place, ()), key=lambda edge: self._length(edge, everything), default=None)
 
-    def between(self, place: int, is_counted: Callable[[Instruction], bool]) -> int:
-        """Return the number of instructions, filtered by *is_counted*, from *place* (inclusive) to its first use.
+    def between(self, places: Iterable[int], is_counted: Callable[[Instruction], bool]) -> dict[int, int]:
+        """Return for each place the number of instructions, filtered by *is_counted*, from it to its first use.
 
-        If the result is unused, count to the end of the innermost loop, or of the program.
+        The instruction itself counts. If the result is unused, count to the end of the innermost loop, or of the
+        program.
         """
         counted = (int(is_counted(self._text.graph.instructions[each])) for each in self._text.order)
         before = list(accumulate(counted, initial=0))
+        return {place: self._before_use(place, before) for place in places}
+
+    def _before_use(self, place: int, before: Sequence[int]) -> int:
         use = self.of(place)
         if use is not None:
             return self._length(use, before)

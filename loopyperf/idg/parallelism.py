@@ -258,29 +258,20 @@ def block_ilp(graph: Idg, instructions: Collection[int]) -> Fraction:
 def mlp(graph: Idg, memory: Collection[str] = MEMORY) -> Fraction:
     """Return the MLP of one warp: requests in flight together, averaged over executions of blocks with loads.
 
-    *memory* names the subsystems whose instructions are requests. The MLP of a graph without loads is 1.
-    """
-    values = [(block_mlp(graph, block, memory), block.executions) for block in basic_blocks(graph)]
-    return _average((value, executions) for value, executions in values if value is not None)
-
-
-def block_mlp(graph: Idg, block: Block, memory: Collection[str] = MEMORY) -> Fraction | None:
-    """Return the MLP of *block*: the mean number of requests from a load to its first use; None without loads.
-
-    The load itself and stores count as requests. For an unused value, the requests to the end of the loop count.
+    The requests in flight with a load are those from it, inclusive, to the first use of its result, or to the end of
+    the loop if there is none; stores count, too. *memory* names the subsystems whose instructions are requests. The MLP
+    of a graph without loads is 1.
     """
 
     def is_request(instruction: Instruction) -> bool:
         return instruction.subsystem in memory and instruction.kind != Opcode.BARRIER
 
-    uses = FirstUses(graph)
-    loads = [
-        place
-        for place in block.instructions
-        if is_request(graph.instructions[place]) and graph.instructions[place].kind != Opcode.STORE
+    loads = [place for place, each in enumerate(graph.instructions) if is_request(each) and each.kind != Opcode.STORE]
+    requests = FirstUses(graph).between(loads, is_request)
+    found = [
+        ([requests[each] for each in block.instructions if each in requests], block) for block in basic_blocks(graph)
     ]
-    requests = sum(uses.between(place, is_request) for place in loads)
-    return Fraction(requests, len(loads)) if loads else None
+    return _average((Fraction(sum(numbers), len(numbers)), block.executions) for numbers, block in found if numbers)
 
 
 def _average(values: Iterable[tuple[Fraction, Count]]) -> Fraction:
