@@ -155,13 +155,14 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     cores = launch.device.needed("cores")
     even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
     factor = next(each for each in factors if even[each] > NEARLY * max(even.values()))
-    fewer, most = divmod(launch.all_groups, cores)
+    groups, with_another = divmod(launch.all_groups, cores)
+    execute = "executes" if with_another == 1 else "execute"
     yield ChangeCandidate(
         ChangeClass.SMALLER_GROUPS,
         (),
         (),
-        f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: {most} execute "
-        f"{number_of(fewer + 1, 'group')}, the others {fewer or 'none'}; {seen.words.core}s are idle for "
+        f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: {with_another} "
+        f"{execute} {number_of(groups + 1, 'group')}, the others {groups or 'none'}; {seen.words.core}s are idle for "
         f"{in_percent(1 - launch.balance)} of the time",
         lambda: in_more_groups(launch, factor, launch.warps_per_group // factor),
         amount=launch.work_items // factor,

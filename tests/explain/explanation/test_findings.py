@@ -67,6 +67,15 @@ def test_transformed_kernel_takes_the_simulated_time(planted):
     assert {each.change for each in advice.variants} == applied
 
 
+@pytest.mark.parametrize(
+    ("groups", "shares"), [(81, "1 executes 2 groups, the others 1"), (40, "40 execute 1 group, the others none")]
+)
+def test_tail_effect_states_the_groups_of_each_core(groups: int, shares: str):
+    build, sizes = PLANTED["tail"]
+    cause = lpp.advise(build(), device=V100, parameters={**sizes, "n": 1024 * groups}).diagnosis.cause
+    assert f"{groups} groups on 80 SMs: {shares}" in cause
+
+
 def test_fixed_kernel_does_not_have_the_finding(planted):
     name, _, build, sizes = planted
     after = lpp.advise(build(mended=True), device=V100, parameters=sizes)
