@@ -538,6 +538,8 @@ static void begin_group(Core *core, int32_t slot)
         core->warps[x].number = first + warp;
         int64_t kind = (first + warp) % core->given.kinds_number;
         core->warps[x].map = core->given.maps + kind * core->given.most_subsystems;
+        /* The rings of another program have other sizes. Results in them are complete, whatever program left them. */
+        memset(core->warps[x].newest, 0, sizeof(int32_t) * (size_t)core->given.most_instructions);
         stamp(core, core->warps + x);
         advance(core, x, core->given.kinds[kind], time, AT_START);
     }
