@@ -2,6 +2,7 @@
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
 # make check        linters, type checker and the core tests, in three minutes: run it while you work
 # make test         linters, type checker, documentation, all tests that are not slow: what CI runs
+# make sanitize     the tests of the simulator, and 20,000 random scenarios, with sanitizers: CI runs it
 # make test-slow    the slow tests; those of recorded measurements need LOOPYPERF_SHARED_DATA (CONTRIBUTING.md)
 # make benchmark    compares our speed with that of peers; fails where a ratio is below its limit
 # make docs         builds the documentation site in build/docs; a warning is a failure
@@ -24,7 +25,7 @@ export POCL_MAX_PTHREAD_COUNT = 1
 # What is tested and timed is computed, and leaves the user's cache alone.
 export LOOPYPERF_CACHE = 0
 
-.PHONY: env opencl browser demo docs benchmark check core test test-slow test-oldest notebooks accuracy corpora lint clean
+.PHONY: env opencl browser demo docs benchmark check core sanitize test test-slow test-oldest notebooks accuracy corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -62,19 +63,35 @@ browser:
 	fi; \
 	echo "no Chromium, and it could not be installed: browser tests will be skipped"
 
-# --dist loadfile: one worker runs all tests of a file, so that module fixtures are made once.
+# --dist loadfile: one worker runs all tests of a file, so that module fixtures are made once. If a worker dies, xdist
+# would start another one and wait for the tests of the first one forever; the limit ends other endless runs.
+PYTEST = $(if $(shell command -v timeout),timeout --kill-after=60 60m) $(BIN)/python -m pytest
+PARALLEL = -n 2 --dist loadfile --max-worker-restart=0
 CORE = tests/kernel tests/polyhedral tests/device tests/pipeline tests/test_layers.py tests/test_words.py tests/test_units.py
 
 check: env
 	$(MAKE) --jobs 2 --output-sync lint core
 
 core: env
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
+	$(PYTEST) $(PARALLEL) $(CORE)
 
 # The tests execute the notebooks and the gallery.
 test: env
 	$(MAKE) --jobs 2 --output-sync lint docs DOCS_OPTIONS="-D nb_execution_mode=off -D plot_gallery=0"
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST) $(PARALLEL)
+
+# AddressSanitizer, UndefinedBehaviorSanitizer and assertions on indices. Their libraries are loaded first, beside which
+# PoCL does not load; the log shows a report that pytest would capture.
+SANITIZED = build/sanitized
+PAIRS = 20000
+sanitize: env
+	rm -rf $(SANITIZED)
+	$(BIN)/python hatch_build.py $(SANITIZED)
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:log_path=$(abspath $(SANITIZED))/report UBSAN_OPTIONS=print_stacktrace=1 \
+	LOOPYPERF_RANDOM_PAIRS=$(PAIRS) \
+	$(PYTEST) -p tests.pipeline.sanitized_core $(PARALLEL) -k "not computes_the_product and not kernel_adds" tests/pipeline || \
+	{ cat $(SANITIZED)/report* 2>/dev/null; false; }
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow
@@ -100,7 +117,7 @@ endif
 
 test-oldest:
 	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5
-	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile -o cache_dir=.venv-oldest/.pytest_cache
+	.venv-oldest/bin/python -m pytest $(PARALLEL) -o cache_dir=.venv-oldest/.pytest_cache
 
 demo: env
 	$(BIN)/loopyperf calibrate

@@ -1,10 +1,12 @@
 """Build hook that compiles the simulator core, loopyperf/pipeline/core.c; if that fails, the package lacks it.
 
-The hook runs for wheels and editable installations. ``python hatch_build.py`` compiles the core in a checkout.
+The hook runs for wheels and editable installations. ``python hatch_build.py`` compiles the core in a checkout, and
+``python hatch_build.py FOLDER`` compiles it into a folder with sanitizers and assertions, for ``make sanitize``.
 """
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shutil import copy
@@ -16,10 +18,13 @@ from packaging.tags import sys_tags
 
 ROOT = Path(__file__).parent
 PIPELINE = Path("loopyperf", "pipeline")
+FAST = ("-O2", "-DNDEBUG")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+CHECKED = ("-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer", *SANITIZERS)
 
 
-def compiled() -> Path:
-    """Compile the core beside its source, and return its path relative to the checkout."""
+def compiled(folder: Path = ROOT / PIPELINE, options: Sequence[str] = FAST) -> Path:
+    """Compile the core into *folder*, by default beside its source, and return the path of the library."""
     header, source = (ROOT / PIPELINE / name for name in ("core.h", "core.c"))
     digest = sha256(header.read_bytes() + source.read_bytes()).hexdigest()
     builder = FFI()
@@ -29,15 +34,16 @@ def compiled() -> Path:
         f'#include "core.h"\nstatic char *const DIGEST = "{digest}";',
         sources=[str(source)],
         include_dirs=[str(source.parent)],
-        extra_compile_args=["-O2"],
+        extra_compile_args=list(options),
+        extra_link_args=[each for each in options if each in SANITIZERS],
         py_limited_api=True,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(builder.compile(tmpdir=folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        library = Path(builder.compile(tmpdir=temporary))
         # Replace the file atomically instead of overwriting it, because running processes may have loaded it.
-        new = copy(library, (ROOT / PIPELINE / library.name).with_suffix(".new"))
-        Path(new).replace(ROOT / PIPELINE / library.name)
-    return PIPELINE / library.name
+        new = Path(copy(library, (folder / library.name).with_suffix(".new")))
+    return new.replace(folder / library.name)
 
 
 class CompiledCore(BuildHookInterface[Any]):
@@ -50,10 +56,10 @@ class CompiledCore(BuildHookInterface[Any]):
         except Exception as error:  # any error of a missing or broken compiler
             print(f"loopyperf: cannot compile the simulator core; simulations will be slow: {error}", file=sys.stderr)
         else:
-            build_data["artifacts"].append(library.as_posix())
+            build_data["artifacts"].append(library.relative_to(ROOT).as_posix())
             build_data["pure_python"] = False
             build_data["tag"] = f"cp311-abi3-{next(sys_tags()).platform}"
 
 
 if __name__ == "__main__":
-    print(compiled())
+    print(compiled(Path(sys.argv[1]), CHECKED) if len(sys.argv) > 1 else compiled())

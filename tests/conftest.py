@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import randrange
 from typing import TypeVar
 
 import loopy as lp
@@ -31,6 +32,18 @@ MUST = os.environ.get(MUST_TRY) == "1"
 TRIED = ("explain/pages/test_in_browser.py", "test_notebooks.py", "test_tutorial.py")
 """tests that require only the environment and a browser; data, GPUs and Graphviz are not available everywhere"""
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose Hypothesis's seed for all workers, so that the header shows it even if a worker dies."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(randrange(1 << 32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Return the option that draws the same examples again."""
+    return f"--hypothesis-seed={config.option.hypothesis_seed}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,6 +37,8 @@ class Sorts:
     """the number b of a source in iteration 2 i - b, with the target in iteration i"""
     relative: int
     """weight of sources a constant distance away, relative to each of three other kinds of sources"""
+    away: Sequence[int] = (0, 0, 0, 1, 1, 2)
+    """these constant distances, in iterations"""
 
 
 @st.composite
@@ -89,7 +91,7 @@ def _iterations(draw: Any, sorts: Sorts, name: str, is_shared: bool) -> tuple[in
     """Draw the distance of a definition in iterations of loop *name*, and its iteration."""
     if not is_shared:
         return None, draw(st.sampled_from(sorts.passes))
-    away = draw(st.sampled_from([0, 0, 0, 1, 1, 2]))
+    away = draw(st.sampled_from(sorts.away))
     relative = parse(f"{name} - {away}") if away else parse(name)
     others = [draw(st.integers(0, sorts.furthest)), parse(f"{name} // 2"), parse(f"2*{name} - {sorts.back}")]
     return draw(st.sampled_from([(away, relative)] * sorts.relative + [(1, other) for other in others]))

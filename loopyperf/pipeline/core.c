@@ -12,8 +12,10 @@
    Periodic parts are simulated once. At each iteration of each loop of one warp, and at the start of groups, the state
    of the core is compared with earlier ones, with times relative to now (see "steady states" below).
 
-   python_core.py does the same where this file is not compiled. */
+   python_core.py does the same where this file is not compiled. Assertions, which `make sanitize` compiles, check each
+   index that is computed: warps share one allocation, so that AddressSanitizer does not see all errors. */
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -170,13 +172,21 @@ static int64_t applied(int32_t operation, int64_t one, int64_t other)
     }
 }
 
+/* Return the place of the warp's current iteration of the loop at a level. */
+static inline int64_t *iteration(const Core *core, const Warp *warp, int32_t level)
+{
+    assert(level >= 0 && level < core->given.deepest);
+    return warp->passes + level;
+}
+
 static int64_t evaluated(const Core *core, const Warp *warp, const Operation *operation, const Operation *end)
 {
+    assert(operation < end && end <= core->given.operations + core->given.operations_number);
     int64_t *top = core->stack - 1;
     for (; operation < end; operation++) {
         switch (operation->operation) {
         case CONSTANT: *++top = operation->number; break;
-        case PASS: *++top = warp->passes[operation->level] + operation->number; break;
+        case PASS: *++top = *iteration(core, warp, operation->level) + operation->number; break;
         case NOT: *top = !*top; break;
         case CHOOSE: top -= 2; *top = top[0] ? top[1] : top[2]; break;
         default: top--; *top = applied(operation->operation, top[0], top[1]);
@@ -191,7 +201,7 @@ static inline int64_t value(const Core *core, const Warp *warp, int32_t expressi
     const Operation *first = core->given.operations + core->given.expressions[expression];
     const Operation *end = core->given.operations + core->given.expressions[expression + 1];
     if (end == first + 1)
-        return (first->operation == PASS ? warp->passes[first->level] : 0) + first->number;
+        return (first->operation == PASS ? *iteration(core, warp, first->level) : 0) + first->number;
     return evaluated(core, warp, first, end);
 }
 
@@ -199,29 +209,44 @@ static inline int64_t value(const Core *core, const Warp *warp, int32_t expressi
 
 /* {{{ rule 1: when an instruction can issue */
 
+/* Return the position among all results of a warp of the one at position *at* of an instruction's ring buffer. */
+static inline int32_t in_ring(const Core *core, const Instruction *source, int32_t at)
+{
+    assert(at >= 0 && at < source->kept);
+    assert(source->results >= 0 && source->results + source->kept <= core->results_number);
+    assert(source->number >= 0 && source->number < core->given.most_instructions);
+    return source->results + at;
+}
+
+/* Return where the warp keeps the iterations of the result at a position among all results. */
+static inline int64_t *iterations_of(const Core *core, const Warp *warp, int32_t position)
+{
+    return warp->of + (int64_t)position * core->given.deepest;
+}
+
 /* Return when the result that the warp needs by an edge is complete; 0 if there is none or it is by *since*. */
 static int64_t complete_at(Core *core, const Warp *warp, const Edge *edge, int64_t since)
 {
     const Scenario *given = &core->given;
     const Instruction *source = given->instructions + edge->source;
-    int32_t begin = source->results, size = source->kept, at = warp->newest[source->number];
+    int32_t size = source->kept, at = warp->newest[source->number];
     if (edge->back >= 0) {
-        if (edge->lag && warp->passes[edge->level] < edge->lag)
+        if (edge->lag && *iteration(core, warp, edge->level) < edge->lag)
             return 0;
         if (edge->back >= size)
             return 0;
         at -= edge->back;
-        return warp->results[begin + (at < 0 ? at + size : at)];
+        return warp->results[in_ring(core, source, at < 0 ? at + size : at)];
     }
     for (int32_t level = 0; level < source->depth; level++)
         core->wanted[level] = value(core, warp, given->passes[edge->passes + level]);
     for (int32_t k = 0; k < size; k++) {
         /* Results of one instruction complete in order; those of an earlier group completed long ago. */
-        if (warp->results[begin + at] <= since)
+        int32_t position = in_ring(core, source, at);
+        if (warp->results[position] <= since)
             return 0;
-        const int64_t *of = warp->of + (int64_t)(begin + at) * given->deepest;
-        if (memcmp(of, core->wanted, sizeof(int64_t) * (size_t)source->depth) == 0)
-            return warp->results[begin + at];
+        if (memcmp(iterations_of(core, warp, position), core->wanted, sizeof(int64_t) * (size_t)source->depth) == 0)
+            return warp->results[position];
         at = at > 0 ? at - 1 : size - 1;
     }
     return 0;
@@ -240,7 +265,7 @@ static inline void wait_for_results(Core *core, Warp *warp, int64_t since)
         if (source->kept == 0)
             continue;
         /* Most results are already complete: neither conditions nor iterations matter for them. */
-        if (warp->results[source->results + warp->newest[source->number]] <= warp->complete)
+        if (warp->results[in_ring(core, source, warp->newest[source->number])] <= warp->complete)
             continue;
         if (edge->condition >= 0 && !value(core, warp, edge->condition))
             continue;
@@ -269,6 +294,7 @@ static inline bool to_next(Core *core, int32_t x, int32_t step)
 {
     Warp *warp = core->warps + x;
     for (;;) {
+        assert(step >= 0 && step < core->given.steps_number);
         const Step *at = core->given.steps + step;
         switch (at->kind) {
         case INSTRUCTION:
@@ -280,12 +306,12 @@ static inline bool to_next(Core *core, int32_t x, int32_t step)
             step++;
             break;
         case ENTER:
-            warp->passes[at->argument] = 0;
+            *iteration(core, warp, at->argument) = 0;
             warp->trips[at->argument] = value(core, warp, at->expression);
             step = warp->trips[at->argument] > 0 ? step + 1 : at->jump;
             break;
         case REPEAT:
-            if (++warp->passes[at->argument] < warp->trips[at->argument]) {
+            if (++*iteration(core, warp, at->argument) < warp->trips[at->argument]) {
                 if (core->skips)
                     look(core, x, step);
                 step = at->jump;
@@ -332,6 +358,8 @@ static inline void line_up(Core *core, int32_t x, State state)
 {
     Warp *warp = core->warps + x;
     Link *links = core->links;
+    assert(x >= 0 && x < core->warps_number);
+    assert(warp->subsystem >= 0 && warp->subsystem < core->given.subsystems);
     int32_t own = queue_of(core, warp->subsystem, state);
     int32_t before = links[own].previous, after = own;
     if (before != own && is_before(core, state, x, before)) {
@@ -479,6 +507,7 @@ static void advance(Core *core, int32_t x, int32_t step, int64_t since, int32_t 
     warp->able = since;
     warp->reason = reason;
     warp->rank = core->given.by_age ? core->given.by_age * warp->number : warp->stamp;
+    assert(core->given.instructions[warp->place].subsystem < core->given.most_subsystems);
     warp->subsystem = warp->map[core->given.instructions[warp->place].subsystem];
     if (warp->complete <= core->opened)
         line_up(core, x, READY);
@@ -561,10 +590,10 @@ static void keep_result(Core *core, Warp *warp, const Instruction *done, int64_t
     int32_t at = warp->newest[done->number] + 1;
     at = at == done->kept ? 0 : at;
     warp->newest[done->number] = at;
-    warp->results[done->results + at] = complete;
+    int32_t position = in_ring(core, done, at);
+    warp->results[position] = complete;
     if (done->is_searched)
-        memcpy(warp->of + (int64_t)(done->results + at) * core->given.deepest, warp->passes,
-               sizeof(int64_t) * (size_t)done->depth);
+        memcpy(iterations_of(core, warp, position), warp->passes, sizeof(int64_t) * (size_t)done->depth);
 }
 
 static void issue(Core *core, int32_t x, int64_t time)
@@ -628,6 +657,7 @@ static inline int64_t from_now(const Core *core, int64_t time)
 
 static inline int32_t loop_around(const Core *core, int32_t step, int32_t level)
 {
+    assert(level >= 0 && level < core->given.steps[step].depth);
     return core->given.around[(int64_t)step * core->given.deepest + level];
 }
 
@@ -643,9 +673,9 @@ static inline const Instruction *first_instruction(const Core *core, const Warp 
     return next - next->number;
 }
 
-static void mix_result(uint64_t key[2], const Core *core, const Warp *warp, const Instruction *source, int32_t at)
+static void mix_result(uint64_t key[2], const Core *core, const Warp *warp, const Instruction *source, int32_t position)
 {
-    const int64_t *of = warp->of + (int64_t)at * core->given.deepest;
+    const int64_t *of = iterations_of(core, warp, position);
     for (int32_t level = 0; level < source->depth; level++) {
         bool is_common = level < depth_of(core, warp) &&
                          loop_around(core, source->step, level) == loop_around(core, warp->step, level);
@@ -659,13 +689,14 @@ static void mix_results(uint64_t key[2], const Core *core, const Warp *warp)
     for (; source < end; source++) {
         int32_t at = warp->newest[source->number];
         for (int32_t k = 0; k < source->kept; k++) {
-            int64_t late = from_now(core, warp->results[source->results + at]);
+            int32_t position = in_ring(core, source, at);
+            int64_t late = from_now(core, warp->results[position]);
             if (late == 0)
                 break;
             mix(key, source->results + k);
             mix(key, late);
             if (source->is_searched)
-                mix_result(key, core, warp, source, source->results + at);
+                mix_result(key, core, warp, source, position);
             at = at > 0 ? at - 1 : source->kept - 1;
         }
     }
@@ -881,8 +912,8 @@ static void ask(Core *core, int32_t x)
         const Instruction *source = first_instruction(core, warp), *end = source + source->of_program;
         for (; source < end; source++)
             for (int32_t k = 0; source->is_searched && source->depth > level && k < source->kept; k++)
-                if (warp->results[source->results + k] > core->progress.time) {
-                    int64_t of = warp->of[(int64_t)(source->results + k) * core->given.deepest + level] - core->moved[y];
+                if (warp->results[in_ring(core, source, k)] > core->progress.time) {
+                    int64_t of = iterations_of(core, warp, in_ring(core, source, k))[level] - core->moved[y];
                     oldest = of < oldest ? of : oldest;
                 }
     }
@@ -964,9 +995,9 @@ static void skip(Core *core, const Kept *kept, int64_t times)
         if (!core->moved[x])
             continue;
         int64_t further = (times * core->moved[x] + core->parts / 2) / core->parts;
-        warp->passes[core->level[x]] += further;
+        *iteration(core, warp, core->level[x]) += further;
         for (int32_t k = 0; k < core->results_number; k++)
-            warp->of[(int64_t)k * core->given.deepest + core->level[x]] += further;
+            iterations_of(core, warp, k)[core->level[x]] += further;
     }
     for (int32_t q = 0; q < core->given.subsystems; q++)
         refresh(core, q);
@@ -1076,6 +1107,7 @@ static int32_t compare(Core *core)
 {
     bool is_of_groups = core->event == core->given.steps_number;
     int32_t loop = is_of_groups ? core->given.loops_number : core->given.steps[core->event].loop;
+    assert(loop >= 0 && loop <= core->given.loops_number);
     History *history = core->histories + loop;
     if (!core->candidate) {
         const Warp *warp = core->warps + core->watched;

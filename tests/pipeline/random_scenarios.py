@@ -26,28 +26,44 @@ lambdas = st.fixed_dictionaries(
 )
 """completion latencies are at least the issue latencies, as on hardware; the bounds assume this"""
 executions = st.builds(Execution, st.integers(1, 4), st.integers(1, 3), st.integers(1, 5))
+"""warps per group, resident groups, groups"""
 policies = st.sampled_from(POLICIES)
 limits = st.sampled_from(LIMITS)
 
 
-def graphs() -> st.SearchStrategy[Idg]:
+SORTS = Sorts(
+    subsystems=SUBSYSTEMS,
+    of_outer=OF_OUTER,
+    of_inner=OF_INNER,
+    instructions=6,
+    executions=20,
+    edges=9,
+    trips=[0, 1, 2, 4],
+    inner_trips=[1, 2, 3, parse("i + 1"), parse("i % 2")],
+    passes=[0, 1, 2],
+    furthest=3,
+    back=3,
+    relative=5,
+)
+FAR = replace(SORTS, instructions=6, edges=12, trips=[4, 5, 6], inner_trips=[1, 2], relative=40, away=(0, 2, 3, 4))
+"""many results are kept, since they are used several iterations later"""
+
+
+def graphs(sorts: Sorts = SORTS) -> st.SearchStrategy[Idg]:
     """Return graphs of up to 6 instructions with nested loops and with edges and conditions of all kinds."""
-    return graphs_of(
-        Sorts(
-            subsystems=SUBSYSTEMS,
-            of_outer=OF_OUTER,
-            of_inner=OF_INNER,
-            instructions=6,
-            executions=20,
-            edges=9,
-            trips=[0, 1, 2, 4],
-            inner_trips=[1, 2, 3, parse("i + 1"), parse("i % 2")],
-            passes=[0, 1, 2],
-            furthest=3,
-            back=3,
-            relative=5,
-        )
-    )
+    return graphs_of(sorts)
+
+
+@st.composite
+def warp_graphs(draw: Any, warps: int) -> tuple[Idg, ...]:
+    """Draw graphs for groups of *warps* warps: one for all groups, or as often unlike ones for consecutive groups.
+
+    Unlike groups execute programs with other numbers of instructions, loops and kept results in the same slots.
+    """
+    if draw(st.booleans()):
+        return tuple(draw(graphs()) for _ in range(draw(st.sampled_from([1, warps]))))
+    sorts = draw(st.permutations([FAR, SORTS, replace(SORTS, instructions=2)]))
+    return tuple(draw(graphs(each)) for each in sorts[: draw(st.integers(2, 3))] for _ in range(warps))
 
 
 @st.composite

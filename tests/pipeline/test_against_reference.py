@@ -16,7 +16,7 @@ from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import executed
 from loopyperf.polyhedral.affine import Affine
 from tests.pipeline.dataflow_core import run_dataflow
-from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, policies
+from tests.pipeline.random_scenarios import executions, lambdas, limits, policies, warp_graphs
 from tests.pipeline.reference_core import ReferenceCore
 
 EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 250))
@@ -26,30 +26,29 @@ EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 250))
 @given(st.data())
 def test_all_issue_times_match_the_reference_core(data: Any) -> None:
     execution = data.draw(executions)
-    # Use one graph for all warps, one for each warp of a group, or one for each warp of two consecutive groups.
-    number = data.draw(st.sampled_from([1, execution.warps_per_group, 2 * execution.warps_per_group]))
-    warp_graphs = tuple(data.draw(graphs()) for _ in range(number))
+    graphs = data.draw(warp_graphs(execution.warps_per_group))
     timing, policy, limit, order = (
         data.draw(each) for each in (lambdas, policies, limits, st.sampled_from(["in_order", "dataflow"]))
     )
-    scenario = Scenario.of(warp_graphs, timing, execution, scheduler_named(policy), limit)
-    reference = ReferenceCore(warp_graphs, timing, execution, policy, limit, order).run()
+    scenario = Scenario.of(graphs, timing, execution, scheduler_named(policy), limit)
+    reference = ReferenceCore(graphs, timing, execution, policy, limit, order).run()
     run = executed(scenario, is_traced=True) if order == "in_order" else run_dataflow(scenario)
     clock = scenario.clock
-    offsets = _offsets(warp_graphs)
+    offsets = _offsets(graphs)
     expected = [
-        (warp, offsets[warp % number] + place, time * clock.ticks_per_cycle) for warp, place, time in reference.issued
+        (warp, offsets[warp % len(graphs)] + place, time * clock.ticks_per_cycle)
+        for warp, place, time in reference.issued
     ]
     assert expected == [tuple(map(int, row)) for row in run.trace[:, [WARP, PLACE, TIME]]]
     assert reference.cycles == Fraction(run.finish, clock.ticks_per_cycle)
     assert len(expected) == run.issued
 
 
-def _offsets(warp_graphs: tuple[Any, ...]) -> list[int]:
+def _offsets(graphs: tuple[Any, ...]) -> list[int]:
     """Return the offset of each graph's instructions; equal graphs share one offset."""
     starts, total = list[int](), 0
-    for number, graph in enumerate(warp_graphs):
-        known = warp_graphs.index(graph)
+    for number, graph in enumerate(graphs):
+        known = graphs.index(graph)
         starts.append(total if known == number else starts[known])
         total += len(graph.instructions) if known == number else 0
     return starts

@@ -1,6 +1,8 @@
 """The compiled core and the Python core agree, and extrapolated runs stay within the tolerance."""
 
+import os
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 from threading import Thread
 from typing import Any
@@ -8,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from loopyperf.device.lambdas import Lambdas
@@ -17,10 +19,21 @@ from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
 from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
-from loopyperf.pipeline.scenario import Clock, Scenario, scheduler_named
+from loopyperf.pipeline.scenario import Clock, Scenario, Scheduler, scheduler_named
 from loopyperf.pipeline.timed_graph import FEW, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
-from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
+from tests.pipeline.random_scenarios import (
+    FAR,
+    POLICIES,
+    SORTS,
+    executions,
+    graphs,
+    lambdas,
+    limits,
+    long_graphs,
+    policies,
+    warp_graphs,
+)
 
 
 def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
@@ -33,10 +46,13 @@ def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
 def scenarios(draw: Any, has_loop: bool) -> Scenario:
     """Draw a scenario of one or several programs, with many groups or a long loop."""
     execution: Execution = draw(executions)
-    number = draw(st.sampled_from([1, 1, execution.warps_per_group]))
-    warp_graphs = tuple(draw(long_graphs() if has_loop else graphs()) for _ in range(number))
-    execution = execution if has_loop else replace(execution, total_groups=execution.total_groups * 15)
-    return Scenario.of(warp_graphs, draw(lambdas), execution, scheduler_named(draw(policies)), draw(limits))
+    if has_loop:
+        number = draw(st.sampled_from([1, 1, execution.warps_per_group]))
+        programs = tuple(draw(long_graphs()) for _ in range(number))
+    else:
+        programs = draw(warp_graphs(execution.warps_per_group))
+        execution = replace(execution, total_groups=execution.total_groups * 15)
+    return Scenario.of(programs, draw(lambdas), execution, scheduler_named(draw(policies)), draw(limits))
 
 
 @settings(max_examples=80)
@@ -46,6 +62,33 @@ def test_compiled_and_python_cores_agree(scenario: Scenario, tolerance: float) -
         ours, theirs = run(scenario, scenario.clock, **choices), in_python(scenario, **choices)
         assert (ours.trace == theirs.trace).all()
         assert replace(ours, trace=theirs.trace) == theirs
+
+
+def test_unlike_groups_that_follow_each_other_take_as_long_as_each_alone() -> None:
+    # Half of the programs keep many results, so that ring buffers of unlike sizes follow each other in a slot. When a
+    # group is complete, each pipeline is free, because λ <= Λ; without an issue limit, nothing else lasts longer.
+    programs = list[tuple[Idg, dict[str, Lambdas]]]()
+
+    @seed(1)
+    @settings(max_examples=400, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from([FAR, SORTS]).flatmap(graphs), lambdas)
+    def draw(graph: Idg, timing: dict[str, Lambdas]) -> None:
+        programs.append((graph, timing))
+
+    draw()
+    random = Random(1)
+    for _ in range(int(os.environ.get("LOOPYPERF_RANDOM_PAIRS", 500))):
+        (one, timing), (other, _) = random.choices(programs, k=2)
+        warps, policy = random.randint(1, 3), scheduler_named(random.choice(POLICIES))
+
+        alone = [_cycles((each,), timing, Execution(warps, 1, 1), policy) for each in (one, other)]
+        both = (one,) * warps + (other,) * warps
+        assert _cycles(both, timing, Execution(warps, 1, 4), policy) == 2 * sum(alone)
+
+
+def _cycles(graphs: tuple[Idg, ...], timing: dict[str, Lambdas], execution: Execution, policy: Scheduler) -> Fraction:
+    scenario = Scenario.of(graphs, timing, execution, policy)
+    return Fraction(run(scenario, scenario.clock).finish, scenario.clock.ticks_per_cycle)
 
 
 @pytest.mark.parametrize(
