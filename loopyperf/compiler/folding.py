@@ -203,7 +203,8 @@ ARITHMETIC = (
 def with_conversions(graph: Idg) -> Idg:
     """Return *graph* with a conversion for each value that is used as another type.
 
-    A value is converted once to each type, right after it is computed; a loop variable is converted at each use.
+    A value is converted once to each type, right after it is computed; a loop variable is converted at each use. The
+    subsystem of a conversion is FP64 if one of the types has 64 bits, INTEGER from 32-bit integers to f32, else SFU.
     """
     return _Converter(graph).converted()
 
@@ -236,7 +237,7 @@ class _Converter:
             return edge
         key = edge.source, wanted
         if key not in self.of_result:
-            self.of_result[key] = place = self._add(edge.source, wanted, self.after)
+            self.of_result[key] = place = self._add(edge.source, given, wanted, self.after)
             loops = [loop.name for loop in self.graph.loops_around[edge.source]]
             self.edges.append(Edge.within(edge.source, place, loops, operand=0))
         return replace(edge, source=self.of_result[key])
@@ -247,22 +248,25 @@ class _Converter:
         for slot, operand in enumerate(each.operands):
             wanted = _wanted(each, slot)
             if operand.is_integer and wanted and not _is_integer(wanted):
-                found = self._add(place, wanted, self.before, operand)
+                found = self._add(place, "i32", wanted, self.before, operand)
                 loops = [loop.name for loop in self.graph.loops_around[place]]
                 self.edges.append(Edge.within(found, place, loops, operand=slot))
                 changed = list(self.instructions[place].operands)
                 changed[slot] = Operand()
                 self.instructions[place] = replace(self.instructions[place], operands=tuple(changed))
 
-    def _add(self, place: int, dtype: str, where: dict[int, list[int]], operand: Operand | None = None) -> int:
-        """Add a conversion to *dtype* next to the instruction at *place*, executed as often; return its index."""
+    def _add(
+        self, place: int, given: str, wanted: str, where: dict[int, list[int]], operand: Operand | None = None
+    ) -> int:
+        """Add a conversion next to the instruction at *place*, executed as often; return its index."""
         beside = self.graph.instructions[place]
+        of_integers = Pipeline.INTEGER if _is_integer(given) and wanted == "f32" else Pipeline.SFU
         new = Instruction(
             kind=Opcode.CONVERT,
-            dtype=dtype,
-            subsystem=Pipeline.ALU,
+            dtype=wanted,
+            subsystem=Pipeline.FP64 if "64" in given + wanted else of_integers,
             source=beside.source,
-            text=f"to {dtype}",
+            text=f"to {wanted}",
             executions=beside.executions,
             condition=beside.condition,
             operands=(operand or Operand(),),

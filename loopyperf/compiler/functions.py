@@ -313,5 +313,5 @@ def _arranged(sequence: MachineSequence) -> Iterator[tuple[tuple[str, str], tupl
 def _subsystem(kind: str, dtype: str) -> str:
     if kind in (Opcode.MUFU, Opcode.BRANCH):
         return Pipeline.SFU if kind == Opcode.MUFU else Pipeline.CONTROL
-    is_double = dtype == "f64" and kind in (Opcode.FMA, Opcode.MUL, Opcode.ADD)
+    is_double = dtype == "f64" and kind in (Opcode.FMA, Opcode.MUL, Opcode.ADD, Opcode.CONVERT)
     return Pipeline.FP64 if is_double else Pipeline.ALU

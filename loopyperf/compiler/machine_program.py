@@ -185,7 +185,7 @@ def machine_launch(
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
     if local_memory is None:
         raise UncountableError(f"local memory of {launch.name} depends on a parameter; use loopy.fix_parameters")
-    capability, file = _capability(device), _register_file(device, launch.work_items, local_memory, compiled)
+    capability, file = device.capability or HOPPER, _register_file(device, launch.work_items, local_memory, compiled)
     arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
     if compiled is not None:
         placed = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
@@ -301,9 +301,3 @@ def _register_file(device: Device, work_items: int, local_memory: int, compiled:
         most = compiled.registers
     steps = register_steps(device, work_items, local_memory, most)
     return RegisterFile(limits.registers or NVIDIA.size, most, steps)
-
-
-def _capability(device: Device) -> Capability:
-    """Return the compute capability of *device*; Hopper's for devices of other vendors."""
-    major, dot, minor = device.target.partition(".")
-    return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else HOPPER

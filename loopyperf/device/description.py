@@ -221,6 +221,12 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
     peak_f64: float | None = number_field("flop/s", "published peak of double-precision arithmetic")
 
     @property
+    def capability(self) -> tuple[int, int] | None:
+        """Return the compute capability, e.g. ``(8, 6)``; None for devices of other vendors."""
+        major, dot, minor = self.target.partition(".")
+        return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else None
+
+    @property
     def parts(self) -> "tuple[AnyPart, ...]":
         """Return the device itself and its parts, i.e. everything that has numbers."""
         return (self, self.limits, self.throughput, *self.memory, *self.instructions)

@@ -36,6 +36,10 @@ from loopyperf.models.workload import ASPECTS, START, Aspect, in_files
 from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
 from loopyperf.pipeline.timed_program import Served, TimedLaunch, TimedProgram
 
+PACKED = 8, 6
+"""compute capability from which the integer lanes convert 32-bit integers to f32"""
+
+
 # {{{ columns of fitted models
 
 
@@ -190,7 +194,7 @@ class InstructionTimes:
         elif kind == Opcode.SPECIAL:
             kind = self._function(instruction)
         elif kind == Opcode.CONVERT:
-            dtype, pipeline = "f32", Pipeline.SFU  # the SFU lanes also convert
+            return self._conversion(pipeline)
         elif not dtype.startswith("f"):
             dtype = "i32"
         elif (kind, dtype) in BY_ADDITIONS:
@@ -199,6 +203,22 @@ class InstructionTimes:
         if pipeline == Pipeline.ALU and kind not in (ARITHMETIC if dtype.startswith("f") else MULTIPLICATIONS):
             pipeline = Pipeline.INTEGER
         return self._instruction(self.pipeline_of(pipeline), kind, dtype)
+
+    def _conversion(self, subsystem: str) -> Timed:
+        """Return the time of a conversion, whose *subsystem* depends on both types (:mod:`loopyperf.compiler.folding`).
+
+        The SFU lanes convert; 64-bit types no faster than the FP64 lanes compute, as in all columns of the CUDA C++
+        Programming Guide's table. From capability 8.6 on, the integer lanes convert 32-bit integers to f32: NVRTC emits
+        I2FP there, and on an H200 such a conversion takes 0 to 0.7 cycles of a chain of rsqrt, where I2F would take 2.
+        """
+        capability = self.device.capability
+        if subsystem == Pipeline.INTEGER and capability is not None and capability >= PACKED:
+            return self._instruction(self.pipeline_of(Pipeline.INTEGER), Opcode.ADD, "i32")
+        usual = self._instruction(self.pipeline_of(Pipeline.SFU), Opcode.CONVERT, "f32")
+        if subsystem != Pipeline.FP64:
+            return usual
+        wide = self._instruction(self.pipeline_of(Pipeline.FP64), Opcode.ADD, "f64")
+        return max(usual, wide, key=lambda each: each.issue)
 
     def _instruction(self, pipeline: str, kind: str, dtype: str = "") -> Timed:
         """Return the time of an instruction on *pipeline*; its latency may be unknown."""
