@@ -163,7 +163,7 @@ def _found(slug: str, model: str | None, backend: str | None) -> Fit:
         fits = [_read(file) for file in files]
         fitting = [fit for fit in fits if fit.backend == backend] if backend is not None else _of_one_backend(fits)
         if fitting:
-            return fitting[0] if model else next((fit for fit in fitting if fit.is_better), fitting[0])
+            return fitting[0] if model else min(fitting, key=lambda fit: (not fit.is_better, fit.held_out_error))
         seen += fits
     raise _no_fit(slug, model or FITTED_MODELS[0]) if not seen else _no_fit_through(backend, slug, seen)
 

@@ -230,6 +230,12 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         """Return whether no other candidate generalizes better in the cross-validation."""
         return self.cross_validation is not None and self.cross_validation.better == self.candidate
 
+    @property
+    def held_out_error(self) -> float:
+        """Return the geometric mean of the relative errors on held-out kernel classes; infinity if unknown."""
+        known = self.cross_validation
+        return math.inf if known is None else known.errors.get(self.candidate, math.inf)
+
 
 def _off_by(width: float | None, weight: float) -> str:
     """Return the relative half width of a *weight*'s interval as text; empty if unknown."""

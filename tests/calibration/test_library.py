@@ -79,6 +79,16 @@ def test_default_is_the_fit_that_generalizes_best(name: str):
     assert find_fit("d", "overlap").model == "overlap"
 
 
+def test_default_of_fits_that_were_validated_apart_has_the_smallest_error_on_held_out_classes():
+    errors = {"linear": ("linear, non-negative", 0.25), "overlap": ("overlap of pipelines", 0.11)}
+    for model, (candidate, error) in errors.items():
+        validated = CrossValidation((), (), {candidate: error})
+        fit = fit_from(model, model=model, candidate=candidate, cross_validation=validated)
+        save_fit(fit, user_fits() / "d" / f"{model}.json")
+    assert find_fit("d").model == "overlap"
+    assert find_fit("nvidia-h200").model == "overlap"
+
+
 def test_default_without_cross_validation_is_the_linear_fit():
     for model in ("overlap", "linear"):
         save_fit(fit_from(model, model=model), user_fits() / "d" / f"{model}.json")
