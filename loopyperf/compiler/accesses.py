@@ -20,7 +20,8 @@ from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opc
 # A load of a value that was just stored is removed, and so is a store that is overwritten before it is read.
 #
 # Both apply only within straight-line code without barriers, because no other work-item may look at the memory in
-# between. Volatile accesses are never removed (docs/compiler.md, section 5).
+# between, and only if the store that serves a load, or overwrites a store, executes whenever the other access does.
+# Volatile accesses are never removed (docs/compiler.md, section 5).
 
 
 def with_forwarded_stores(graph: Idg) -> Idg:
@@ -59,21 +60,26 @@ class _Finder:
                     self._store(item, known, unread)
 
     def _load(self, place: int, known: list[int], unread: set[int]) -> None:
-        same = [store for store in known if self._are_same(place, store)]
-        if same and self._gives_a_value(same[-1]):
-            self.stored_by[place] = same[-1]
+        instructions = self.graph.instructions
+        stores = (store for store in known if instructions[place].is_idle or not instructions[store].is_idle)
+        near = [store for store in stores if not self._are_apart(place, store)]
+        if near and self._covers(near[-1], place) and self._gives_a_value(near[-1]):
+            self.stored_by[place] = near[-1]
         else:
-            unread.difference_update(store for store in known if not self._are_apart(place, store))
+            unread.difference_update(near)
 
     def _store(self, place: int, known: list[int], unread: set[int]) -> None:
-        self.dead |= {store for store in known if store in unread and self._are_same(place, store)}
-        known[:] = [store for store in known if self._are_apart(place, store)]
+        covered = {store for store in known if self._covers(place, store)}
+        self.dead |= covered & unread
+        known[:] = [store for store in known if store not in covered]
         known.append(place)
         unread.add(place)
 
-    def _are_same(self, one: int, other: int) -> bool:
+    def _covers(self, one: int, other: int) -> bool:
+        """Return whether *one* accesses the element of *other* whenever *other* does."""
         left, right = self.graph.instructions[one], self.graph.instructions[other]
-        return left.symbolic is not None and _what(left) == _what(right)
+        is_same = left.symbolic is not None and left.symbolic == right.symbolic
+        return is_same and left.reference.bits == right.reference.bits and left.executes_whenever(right)
 
     def _are_apart(self, one: int, other: int) -> bool:
         """Return whether the two accesses are a nonzero constant number of elements apart."""
@@ -87,12 +93,6 @@ class _Finder:
         stored = [edge for edge in self.graph.definitions[store] if edge.operand == 0]
         operands = self.graph.instructions[store].operands
         return bool(stored) and not (operands and operands[0].is_negated)
-
-
-def _what(access: Instruction) -> tuple[Any, ...]:
-    """Return a key for the element that *access* touches and the conditions, on iterations, of the access."""
-    under = access.tests, access.predicates, access.condition, access.is_idle
-    return access.symbolic, access.reference.bits, under
 
 
 def _forwarded(graph: Idg, stored_by: dict[int, int], dead: set[int]) -> Idg:
@@ -161,7 +161,8 @@ class _Addressing:
         access, loops = self.graph.instructions[place], self.graph.loops_around[place]
         wanted = [edge for edge in self.graph.definitions[place] if self._is_index(edge)]
         what = frozenset((edge.source, edge.iterations, edge.condition) for edge in wanted)
-        key = (access.reference.array, tuple(loop.number for loop in loops), access.condition, what)
+        under = access.condition, access.on_data
+        key = (access.reference.array, tuple(loop.number for loop in loops), under, what)
         names = [loop.name for loop in loops]
         if key not in self.last:
             number = 1 if access.address is None else IRREGULAR[access.subsystem]
@@ -252,7 +253,7 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
         ):
             address = each.address
             if address is not None and all(isinstance(variable, str) for variable, _ in address.terms):
-                where = (epoch, each.condition, each.is_idle)
+                where = (epoch, each.condition, each.is_idle, each.tests, each.predicates, each.on_data)
                 key = (each.reference.array, each.reference.bits, address.terms, where)
                 groups.setdefault(key, {})[address.constant] = place
     return [

@@ -269,6 +269,7 @@ class _Converter:
             text=f"to {wanted}",
             executions=beside.executions,
             condition=beside.condition,
+            on_data=beside.on_data,
             operands=(operand or Operand(),),
         )
         where.setdefault(place, []).append(len(self.instructions))

@@ -9,6 +9,7 @@ lanes set up a convergence barrier, branch, and reconverge; at the end of the ke
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +18,7 @@ import pymbolic.primitives as prim
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, between_kept, number_of_runs
-from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop, Opcode, placed
+from loopyperf.idg.program import NOT, DataCondition, Edge, Instruction, Item, Loop, Opcode, integer_if_whole, placed
 
 SHORT = {"lanes": 8, "groups": 6}
 """instructions, at most, of a predicated part: under a condition on the lane, or on the group or sizes alone"""
@@ -102,7 +103,11 @@ class _Predication:
 
         Conditions in *given* were already tested around the enclosing loop.
         """
-        parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around, given))]
+        parts = [
+            (under, region)
+            for under, part in groupby(items, lambda item: self._under(item, around, given))
+            for region in (self._regions(part) if under[-1] else [tuple(part)])
+        ]
         for number, ((tests, is_idle, on_data), part) in enumerate(parts):
             plain = [item for item in part if not isinstance(item, Loop)]
             found = PredicatedRun(tuple(self.instructions[place] for place in plain), tests)
@@ -113,7 +118,7 @@ class _Predication:
                     part = () if is_idle else part
                 else:
                     self.kept.update(plain)
-                    self._execute_always(plain if on_data else (), around)
+                    part = tuple(self._executed_always(plain, around)) if on_data else part
             elif is_idle:  # the condition applies to the whole kernel: such warps have exited
                 part = ()
             yield from (self._inside(item, around, given | tests) for item in part)
@@ -123,11 +128,30 @@ class _Predication:
             return item
         return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item), given)))
 
-    def _execute_always(self, places: Sequence[int], around: tuple[Loop, ...]) -> None:
-        """Execute data-dependent instructions in all iterations: the machine issues them for the active lanes."""
+    def _regions(self, part: Iterator[Item]) -> Iterator[tuple[int, ...]]:
+        """Yield runs of consecutive instructions of *part* that share a condition on data."""
+        region, shared = list[int](), set[DataCondition]()
+        for place in (item for item in part if isinstance(item, int)):
+            own = set(self.instructions[place].on_data)
+            if region and not shared & own:
+                yield tuple(region)
+                region = []
+            shared = shared & own if region else own
+            region.append(place)
+        yield tuple(region)
+
+    def _executed_always(self, places: Sequence[int], around: tuple[Loop, ...]) -> Iterator[int]:
+        """Yield predicated instructions, which are issued in all iterations; accesses happen only for active lanes."""
         for place in places:
-            each = self.instructions[place]
-            self.instructions[place] = replace(each, executions=self._runs(each.condition, around))
+            yield place
+            each, runs = self.instructions[place], self._runs(self.instructions[place].condition, around)
+            if each.reference is None:
+                self.instructions[place] = replace(each, executions=runs, on_data=())
+            elif each.executions < runs:
+                left = integer_if_whole(Fraction(runs - each.executions))
+                self.kept.add(len(self.instructions))
+                yield len(self.instructions)
+                self.instructions.append(replace(each, executions=left, origin=None, is_idle=True))
 
     def _runs(self, condition: Any, around: tuple[Loop, ...]) -> int:
         key = condition, tuple(loop.number for loop in around)
@@ -144,8 +168,7 @@ class _Predication:
             tests = [self.instructions[place].tests for place, _ in placed(item.body)]
             return tests[0].intersection(*tests) - given, False, False
         each = self.instructions[item]
-        on_data = not each.is_idle and each.executions < self._runs(each.condition, around)
-        return (each.tests | each.predicates) - given, each.is_idle, on_data
+        return (each.tests | each.predicates) - given, each.is_idle, bool(each.on_data) and not each.is_idle
 
     def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
         """Add the branches around a part; none inside loops, where parts under the same condition share them."""

@@ -9,8 +9,18 @@ from typing import Any, NamedTuple
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.graph import Idg, rewritten
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, integer_if_whole, placed
+from loopyperf.idg.graph import Idg, number_of_runs, rewritten
+from loopyperf.idg.program import (
+    STAYING,
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    integer_if_whole,
+    placed,
+)
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 
@@ -41,9 +51,7 @@ class _Known(NamedTuple):
     """An earlier computation."""
 
     place: int
-    tests: frozenset[str]
-    condition: Any
-    """on the iterations of the loops around it; None if it applies in all of them"""
+    instruction: Instruction
     barrier: int | None
     """the latest barrier before it"""
 
@@ -51,11 +59,13 @@ class _Known(NamedTuple):
         """Return whether it was computed in all cases in which *later* is.
 
         If no barrier is between them, both are guarded by one and the same test. No value passes from the guarded part
-        of one test to that of the next.
+        of one test to that of the next. Arithmetic is computed for all lanes, whatever the predicates.
         """
-        if self.condition is not None and self.condition != later.condition:
-            return False
-        return not self.tests or (self.tests <= later.tests and self.barrier == later.barrier)
+        own, other = self.instruction, later.instruction
+        if own.reference is None:
+            own = replace(own, predicates=other.predicates)
+        is_guarded = bool(own.tests or own.on_data)
+        return own.executes_whenever(other) and (not is_guarded or self.barrier == later.barrier)
 
 
 class _Merger:
@@ -86,7 +96,7 @@ class _Merger:
             elif instruction.kind == Opcode.STORE and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (what := self._what(item, instruction, versions)) is not None:
-                own = _Known(item, instruction.tests, instruction.condition, versions.get(""))
+                own = _Known(item, instruction, versions.get(""))
                 known = found.setdefault(what, [])
                 same = (each.place for each in known if each.reaches(own) and self._key(each.place) == self._key(item))
                 self.same[item] = next(same, item)
@@ -207,6 +217,7 @@ class _LoopInvariantMotion:
         if any(edge.source in here and edge.source not in self.invariant for edge in edges):
             return False
         known = [each.condition, each.address, *(operand.known for operand in each.operands)]
+        known += [] if each.reference is None else _evaluated(each)
         return loop.name not in names_of(known) and all(self._comes_from_outside(edge, loop, here) for edge in edges)
 
     def _comes_from_outside(self, edge: Edge, loop: Loop, here: set[int]) -> bool:
@@ -216,7 +227,11 @@ class _LoopInvariantMotion:
         return not inside and loop.name not in names_of([*edge.iterations, edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
-        number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
+        """Return *instruction* outside its innermost loop; arithmetic leaves without the conditions tested inside."""
+        *outside, loop = self.graph.loops_around[place]
+        if loop.name in names_of(_evaluated(instruction)):
+            return replace(instruction, executions=number_of_runs(instruction.condition, outside), on_data=())
+        number = Fraction(instruction.executions) / loop.trips
         return replace(instruction, executions=integer_if_whole(number))
 
     def _outside(self, edge: Edge) -> Edge:
@@ -237,6 +252,11 @@ class _LoopInvariantMotion:
             yield from own
             if inside:
                 yield replace(item, body=tuple(self._items(inside)))
+
+
+def _evaluated(instruction: Instruction) -> list[Iteration]:
+    """Return the iterations in which the conditions on data of *instruction* are evaluated."""
+    return [iteration for each in instruction.on_data for iteration in each.iterations]
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

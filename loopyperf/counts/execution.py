@@ -194,6 +194,10 @@ class ExecutionCounter:
 
         return points_where(points.get_space(), expression, values)
 
+    def on_data(self, site: Site) -> Conditions:
+        """Return the conditions of *site* that select no points, because they depend on data."""
+        return self._selected(site).on_data
+
     def weight(self, site: Site) -> Fraction:
         """Return the weight of each point of *site*: the weight of its loops times the probability of its conditions.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -18,6 +19,7 @@ import pymbolic.primitives as prim
 from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import (
+    DataCondition,
     Edge,
     Element,
     Idle,
@@ -99,7 +101,12 @@ def addressed(
         address=address,
         symbolic=symbolic,
         defines=tuple([each for each in moved[len(known) :] if each is not None]),
+        on_data=tuple([_evaluated(each, left) for each in instruction.on_data]),
     )
+
+
+def _evaluated(condition: DataCondition, iterations: Iterator[Iteration]) -> DataCondition:
+    return replace(condition, iterations=tuple(islice(iterations, len(condition.iterations))))
 
 
 def _operand(operand: Operand, known: Any, element: Element | None) -> Operand:
@@ -115,11 +122,12 @@ def _located(element: Element, address: Affine[Symbol] | None, member: Any) -> E
 def expressions_in(instruction: Instruction) -> list[Any]:
     """Return the expressions of *instruction* that may depend on iterations.
 
-    The order is: condition, address, symbolic address, operands, elements.
+    The order is: condition, address, symbolic address, operands, elements, iterations of conditions on data.
     """
     parts = [part for each in _elements(instruction) if each is not None for part in (each.address, each.member)]
     known = [each.known for each in instruction.operands]
-    return [instruction.condition, instruction.address, instruction.symbolic, *known, *parts]
+    tested = [iteration for each in instruction.on_data for iteration in each.iterations]
+    return [instruction.condition, instruction.address, instruction.symbolic, *known, *parts, *tested]
 
 
 def _elements(instruction: Instruction) -> list[Element | None]:

@@ -109,6 +109,20 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class DataCondition:
+    """A condition on data, as evaluated once: it has one truth value for all instructions that it guards."""
+
+    text: str
+    """the condition"""
+    holds: bool
+    """whether it must be true, or false"""
+    version: int
+    """last statement before the evaluation that writes what the condition reads; -1 if none"""
+    iterations: tuple[Iteration, ...]
+    """iteration of each loop around the evaluation, outermost first"""
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One warp instruction."""
 
@@ -153,6 +167,8 @@ class Instruction:
     """loads and stores: the array's scalar type, e.g. ``"f32"``"""
     predicates: frozenset[str] = frozenset()
     """source-level conditions on the work-item under which it executes, see :data:`NOT`"""
+    on_data: tuple[DataCondition, ...] = ()
+    """conditions on data under which it executes"""
     is_volatile: bool = False
     """loads and stores: whether the compiler may neither move nor merge it"""
     is_assumed: bool = False
@@ -165,6 +181,16 @@ class Instruction:
     def label(self) -> str:
         """Return the id of the Loopy instruction, or the kind if there is none."""
         return self.source or self.kind
+
+    def executes_whenever(self, other: "Instruction") -> bool:
+        """Return whether it executes, in the same iteration, for each lane for which *other* does."""
+        return (
+            self.tests <= other.tests
+            and self.predicates <= other.predicates
+            and set(self.on_data) <= set(other.on_data)
+            and (self.condition is None or self.condition == other.condition)
+            and (not self.is_idle or other.is_idle)
+        )
 
     @property
     def bits(self) -> int:

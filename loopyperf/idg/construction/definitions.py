@@ -264,7 +264,7 @@ class Cells:
             index=affine,
             numbers=run.iterations,
             cells=cells,
-            is_certain=run.weight == 1,
+            is_certain=run.weight == 1 and not run.on_data,
         )
 
     def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine[str], ...] | None]:

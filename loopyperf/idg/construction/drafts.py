@@ -1,6 +1,6 @@
 """Draft instructions: operation, operands and conditions, independent of the warp."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
@@ -19,7 +19,7 @@ from loopyperf.counts.item import Item, MemorySpace
 from loopyperf.counts.memory_accesses import Reference, element_type, numbers_of_vector, vector_axis, vector_bits
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.program import Element, Opcode
-from loopyperf.idg.warps.warp_classes import Statement
+from loopyperf.idg.warps.warp_classes import Nest, Statement
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
 from loopyperf.polyhedral.affine import Affine
@@ -72,6 +72,16 @@ def _is_number(known: Any) -> bool:
 # {{{ drafts
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Where the generated code evaluates a condition: for several statements together, or within one."""
+
+    loops: tuple[Nest, ...]
+    """enclosing loops, outermost first"""
+    version: int
+    """last statement before it that writes what the condition reads; -1 if none"""
+
+
 @dataclass(slots=True)
 class Draft:
     """A draft instruction: its operation and the origins of its operands."""
@@ -90,6 +100,8 @@ class Draft:
     """its result, if loop variables and sizes alone determine it"""
     controls: tuple[Value, ...] = ()
     """predicates under which it executes"""
+    evaluations: Mapping[Any, Evaluation] = field(default_factory=dict[Any, Evaluation])
+    """expression of a condition -> its evaluation"""
     number: int | Fraction | None = None
     """executions per execution of its statement, if ``typical`` gives them"""
     part: int = 0

@@ -26,7 +26,7 @@ from loopyperf.counts.arithmetic import (
     number_type,
     real_functions,
 )
-from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoint_conditions, plain_text
+from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoint_conditions, parts, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Access, Direction, Item, MemorySpace, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
@@ -35,7 +35,16 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import UncountableError
-from loopyperf.idg.construction.drafts import Definition, Draft, Read, Value, has_call, machine_kind, product_with_sign
+from loopyperf.idg.construction.drafts import (
+    Definition,
+    Draft,
+    Evaluation,
+    Read,
+    Value,
+    has_call,
+    machine_kind,
+    product_with_sign,
+)
 from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.warp_classes import Statement
 from loopyperf.kernel import Kernel
@@ -122,6 +131,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     _statement: Statement
     _vector: VectorLoop | None
+    _evaluated: Mapping[Any, Evaluation]
+    """condition that guards the statement -> its evaluation, with parts of conditions"""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
         """Translate for *kernel*; *typical* gives the operations of foreign code."""
@@ -130,8 +141,10 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         self.typical = typical
         self.drafts: list[Draft] = []
         self.definitions: list[Definition] = []
-        self.guarding: list[tuple[Any, Value, Statement]] = []
-        """(predicate, its value, the statement that evaluates it)"""
+        self.guarding: list[tuple[Any, Value, Evaluation]] = []
+        """(predicate, its value, its evaluation)"""
+        self._written: dict[str, int] = {}
+        """variable or array -> the last statement so far that writes it"""
         self._code = GeneratedCode(kernel)
         self._controls: tuple[Value, ...] = ()
         self._texts: dict[Any, str] = {}
@@ -143,29 +156,39 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def translate(self, statement: Statement) -> None:
         """Append the instructions of *statement*."""
-        self._statement, self._vector, self._controls = statement, None, tuple(self._predicates_of(statement))
+        guarding = list(self._predicates_of(statement))
+        self._statement, self._vector, self._controls = statement, None, tuple(value for _, value, _ in guarding)
+        self._evaluated = {
+            part: found for whole, _, found in guarding for part in (whole, *parts(whole, self.kernel.is_known))
+        }
         match statement.what:
             case Barrier():
                 self._add(Opcode.BARRIER, "", Pipeline.BARRIER, statement.what.label, frozenset())
             case Guard():
                 for conditions in disjoint_conditions(statement.what.before, self.kernel.is_known):
                     value = self.rec(statement.what.predicate, conditions, None)
-                    self.guarding.append((statement.what.predicate, value, statement))
+                    self.guarding.append((statement.what.predicate, value, self._evaluation(statement.what.predicate)))
             case InstructionBase() as nothing if does_nothing(nothing):
                 pass
             case _:
                 self._vector = vector_loop(self.kernel, statement.what)
                 for conditions in disjoint_conditions(sorted(statement.what.predicates, key=str), self.kernel.is_known):
                     self._translate_instruction(statement.what, conditions)
+                written = cast("frozenset[str]", statement.what.write_dependency_names())
+                self._written |= dict.fromkeys(written, statement.number)
 
-    def _predicates_of(self, statement: Statement) -> Iterator[Value]:
-        """Yield the values of the predicates that guard *statement*."""
+    def _evaluation(self, condition: Any) -> Evaluation:
+        """Return the evaluation of *condition* at the current statement."""
+        version = max((self._written.get(name, -1) for name in get_dependencies(condition)), default=-1)
+        return Evaluation(self._statement.loops, version)
+
+    def _predicates_of(self, statement: Statement) -> Iterator[tuple[Any, Value, Evaluation]]:
+        """Yield the predicates that guard *statement*, with their values and evaluations."""
         what = statement.what
         required = what.before if isinstance(what, Guard) else () if isinstance(what, Barrier) else what.predicates
         for predicate in required:
-            loops = [guard.loops for known, _, guard in self.guarding if known == predicate]
-            values = [value for known, value, _ in self.guarding if known == predicate]
-            around = [v for v, outer in zip(values, loops, strict=True) if statement.loops[: len(outer)] == outer]
+            same = (each for each in self.guarding if each[0] == predicate)
+            around = [each for each in same if statement.loops[: len(each[2].loops)] == each[2].loops]
             yield from around[-1:]
 
     def _translate_instruction(self, instruction: InstructionBase, conditions: Conditions) -> None:
@@ -229,6 +252,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         text = plain_text(text, self.kernel.function_names)
         draft = Draft(kind, dtype, subsystem, text, self._statement, conditions, list(operands))
         draft.item, draft.controls = item, self._controls
+        tested = (each.expression for each in conditions)
+        draft.evaluations = {each: self._evaluated.get(each) or self._evaluation(each) for each in tested}
         self.drafts.append(draft)
         return len(self.drafts) - 1
 

@@ -12,13 +12,26 @@ from loopy.symbolic import get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import number_type
+from loopyperf.counts.conditions import Conditions, plain_text
 from loopyperf.counts.memory_accesses import element_strides, element_type, symbolic_strides
 from loopyperf.idg.construction.definitions import Cells, Flow, dependences
 from loopyperf.idg.construction.drafts import Draft, Value
 from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import NOT, Dependence, Edge, Idle, Instruction, Item, Iteration, Loop, Opcode, Operand
+from loopyperf.idg.program import (
+    NOT,
+    DataCondition,
+    Dependence,
+    Edge,
+    Idle,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    Operand,
+)
 from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
 from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
 from loopyperf.kernel import VOLATILE
@@ -288,6 +301,7 @@ def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instr
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
         predicates=frozenset(_predicates(executed, draft)),
+        on_data=tuple(sorted(_on_data(draft, run.on_data), key=str)),
         is_assumed=draft.number is not None,
         is_volatile=draft.reference is not None and isinstance(executed.kernel.loopy_kernel.target, VOLATILE),
         defines=executed.program.private.defined(place, _to_iterations(executed, draft)),
@@ -315,6 +329,14 @@ def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
         if executed.kernel.is_known(each.expression) and tags:
             words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
             yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
+
+
+def _on_data(draft: Draft, conditions: Conditions) -> Iterator[DataCondition]:
+    """Yield the *conditions* on data under which *draft* executes."""
+    for each in conditions:
+        found = draft.evaluations[each.expression]
+        iterations: Iterator[Iteration] = (Affine(((nest.iname, 1),)) for nest in found.loops)
+        yield DataCondition(plain_text(each.expression), each.holds, found.version, tuple(iterations))
 
 
 def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:

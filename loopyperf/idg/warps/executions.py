@@ -326,6 +326,10 @@ class LaunchExecutions:
         with naming(statement):
             return self.counter.weight(self._site(statement, conditions))
 
+    def on_data(self, statement: Statement, conditions: Conditions) -> Conditions:
+        """Return the *conditions* of *statement* that depend on data."""
+        return self.counter.on_data(self._site(statement, conditions))
+
     def _site(self, statement: Statement, conditions: Conditions) -> Site:
         return Site(self.launch, statement.inames, conditions, statement.name)
 
@@ -405,6 +409,8 @@ class StatementExecutions:
     """the corresponding iteration numbers"""
     weight: Fraction
     """expected executions per iteration, from ``typical``; 1 if no condition depends on data"""
+    on_data: Conditions
+    """conditions on data, which decide whether it executes"""
     condition: Any
     """condition on the iterations of the enclosing loops; None if executed in all of them"""
 
@@ -451,7 +457,8 @@ class WarpExecutions:
         if isinstance(statement.what, Barrier) and not values.is_empty:
             values = nest.met(statement.what, loops, values)
         iterations, condition = nest.executed(values, loops)
-        return StatementExecutions(values, iterations, self.of_launch.weight(statement, conditions), condition)
+        weight, on_data = self.of_launch.weight(statement, conditions), self.of_launch.on_data(statement, conditions)
+        return StatementExecutions(values, iterations, weight, on_data, condition)
 
     def nest(self, loops: Loops) -> LoopIterations:
         """Return the iterations of the loops inside the outermost of *loops*."""
