@@ -36,6 +36,7 @@ from loopyperf.counts.conditions import (
     probability,
 )
 from loopyperf.counts.loops import LoopPoints, loop_points
+from loopyperf.counts.selects import condition_keys
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.errors import UnboundedDomainError
@@ -210,12 +211,14 @@ class ExecutionCounter:
             return Fraction(0)  # a condition is both required and excluded
         of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in on_data}
         expressions = frozenset[Any]().union(*of_conditions.values())
-        by_name = site.source if len(expressions) == 1 else None
-        shares: dict[Any, Fraction] = {}
-        for expression in sorted(expressions, key=plain_text):
-            text = plain_text(expression, self.kernel.function_names)
-            shares[expression] = self.typical.share(text, by_name, f"the source does not tell how often {text} holds")
-        return self.loops(site.inames).weight * probability(of_conditions, shares)
+        source = site.source if len(expressions) == 1 else None
+        keys = {each: condition_keys(self.kernel, each, source) for each in sorted(expressions, key=plain_text)}
+        shares = {each: share for each in keys if (share := self.typical.share(keys[each])) is not None}
+        decided = {each: own for each, own in of_conditions.items() if own <= shares.keys()}
+        chance = probability(decided, shares)
+        if chance and len(decided) < len(on_data):  # in a branch that never executes, nothing else matters
+            raise self.typical.missing(next(keys[each] for each in keys if each not in shares))
+        return self.loops(site.inames).weight * chance
 
     # }}}
 

@@ -7,10 +7,13 @@ the probability of a condition on data, the distance between addresses of neighb
 of foreign code. The user gives each by a keyword, which the error message for the missing value contains.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import cached_property
 from math import isfinite
 from sys import float_info
 from typing import Any, cast
@@ -18,6 +21,7 @@ from typing import Any, cast
 import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
+from pymbolic import parse
 
 from loopyperf.counts.item import Item
 from loopyperf.errors import ParameterError, UncountableError
@@ -129,6 +133,40 @@ def _as_it_is(item: Item) -> Item:
     return item
 
 
+@dataclass(frozen=True, slots=True)
+class ConditionKeys:
+    """Keywords for the probability of a condition on data."""
+
+    text: str
+    """the condition as written in the source, before loops were split"""
+    current: str
+    """the condition in terms of the current loops"""
+    instruction: str | None = None
+    """the instruction that it guards, if no other condition on data does"""
+    array: str | None = None
+    """the array that it reads, if it reads no other one"""
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """Return all keywords, the first one first."""
+        named = (name for name in (self.instruction, self.array) if name is not None)
+        return tuple(dict.fromkeys((self.text, self.current, *named)))
+
+
+def _spelled(keyword: str) -> str:
+    """Return *keyword*, if it is an expression, without spaces and with numbers in Python's spelling."""
+    try:
+        expression: Any = parse(keyword)
+    except Exception:  # Loopy's parser raises errors of its parts
+        expression = keyword
+    return "".join(str(expression).split())
+
+
+def _without_not(keyword: str) -> tuple[str, bool]:
+    match = re.fullmatch(r"\s*not\b(.*)", keyword, re.DOTALL)
+    return (_spelled(keyword), False) if match is None else (_spelled(match[1]), True)
+
+
 class Typical:
     """Typical values by keyword; records which ones were requested."""
 
@@ -161,18 +199,38 @@ class Typical:
             raise ParameterError(f"typical[{name!r}] is a loop bound and must be an integer >= 0, got {value}")
         return int(value)
 
-    def share(self, condition: str, instruction: str | None, why: str) -> Fraction:
-        """Return the probability of *condition*, from 0 to 1; raises as :meth:`iterations`.
+    def share(self, condition: "ConditionKeys") -> Fraction | None:
+        """Return the probability of *condition*, from 0 to 1; None if it is not given.
 
-        The keyword is the text of the condition or, if it is the only condition on data of *instruction*, the name of
-        the instruction, which does not change with its loops.
+        Keywords that are expressions may be spelled in another way: with other spaces, or as ``not (condition)``.
         """
-        keywords = (condition,) if instruction is None else (condition, instruction)
-        given = self._given(keywords, f"{why}; give its probability, from 0 to 1", "0.5")
-        value = self._number(given, condition)
-        if not 0 <= value <= 1:
-            raise ParameterError(f"typical[{condition!r}] must be a probability from 0 to 1, got {value}")
-        return value
+        wanted = {_spelled(keyword): keyword for keyword in condition.every}
+        self._requested.update(condition.every)
+        found: dict[str, Fraction] = {}
+        for name, (key, is_negated) in self._spellings.items():
+            if key in wanted and not (key == condition.array and not self._is_share(name)):
+                self._requested.add(name)
+                value = self._number(self.values[name], name)
+                if not 0 <= value <= 1:
+                    raise ParameterError(f"typical[{name!r}] must be a probability from 0 to 1, got {value}")
+                found[key] = 1 - value if is_negated else value
+        return next((found[key] for key in wanted if key in found), None)
+
+    def _is_share(self, name: str) -> bool:
+        """Return whether the value of *name* can be a probability; an array also has strides and factors."""
+        value = self.values[name]
+        return not isinstance(value, (str, Mapping)) and 0 <= self._number(value, name) <= 1
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, tuple[str, bool]]:
+        """Return keyword -> (its spelling without ``not``, whether there was one)."""
+        return {name: _without_not(name) for name in self.values}
+
+    def missing(self, condition: "ConditionKeys") -> UncountableError:
+        """Return the error for a *condition* without a probability."""
+        why = f"the source does not tell how often {condition.text} holds; give its probability, from 0 to 1"
+        keywords = (condition.text,) if condition.instruction is None else (condition.text, condition.instruction)
+        return self._missing(keywords, why, "0.5")
 
     def stride(self, array: str, classes: Iterable[str], factors: Iterable[str] = ()) -> str | None:
         """Return the stride class of accesses of *array* whose addresses depend on data; None if there is no value.
@@ -234,10 +292,13 @@ class Typical:
         for keyword in keywords:
             if keyword in self.values:
                 return self.values[keyword]
+        raise self._missing(keywords, why, example)
+
+    def _missing(self, keywords: tuple[str, ...], why: str, example: str) -> UncountableError:
         ways = " or ".join(f"typical={{{keyword!r}: {example}}}" for keyword in keywords)
         unused = self._unused()
         note = f"; not used so far: {_listed(unused)}" if unused else ""
-        raise UncountableError(f"{why}, e.g. {ways}{note}{_nearest(unused, keywords)}", keyword=keywords[0])
+        return UncountableError(f"{why}, e.g. {ways}{note}{_nearest(unused, keywords)}", keyword=keywords[0])
 
     def _unused(self) -> list[str]:
         """Return the keywords that were given but not requested."""

@@ -30,11 +30,12 @@ from loopyperf.counts.arithmetic import (
     link_operations,
     number_type,
 )
-from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoint_conditions
+from loopyperf.counts.conditions import Conditions, Guard, disjoint_conditions
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory_accesses import Reference, linear_reference, reference
+from loopyperf.counts.selects import Selects
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
@@ -56,6 +57,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         self.assumed: dict[Assumption, None] = {}
         """assumptions in the order in which they were made"""
         self._code = GeneratedCode(kernel)
+        self._selects = Selects(kernel, typical)
+        self._instruction = ""
         self._events: Events = {}
         self._vector: VectorLoop | None = None
 
@@ -74,6 +77,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
 
     def _recorded(self, instruction: InstructionBase, visit: Callable[..., None], *arguments: Any) -> Events:
         self._events = {}
+        self._instruction = str(instruction.id)
         self._vector = vector_loop(self.kernel, instruction)
         try:
             visit(*arguments)
@@ -202,11 +206,10 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
             self._record_cost(str(expr), str(refusal), conditions)
 
     def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context) -> None:
-        """A child is evaluated only if the children before it have not determined the result."""
+        """A child is evaluated only if the children before it have not determined the result, or if it is cheap."""
         self._record_operations(expr, self._code.chain(expr, context).links, conditions)
-        decisive = isinstance(expr, prim.LogicalOr)
-        for place, child in enumerate(expr.children):
-            for undecided in disjoint_conditions(expr.children[:place], self.kernel.is_known, not decisive):
+        for child, ways in self._selects.operands(expr, self._instruction):
+            for undecided in ways:
                 self.rec(child, conditions | undecided, context)
 
     map_logical_or = map_logical_and
@@ -219,8 +222,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
 
     def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> None:
         self.rec(expr.condition, conditions, context)
-        for side, holds in ((expr.then, True), (expr.else_, False)):
-            for chosen in alternatives(expr.condition, self.kernel.is_known, holds):
+        with self._selects.sides(expr, self._instruction) as sides:
+            for side, chosen in sides:
                 self.rec(side, conditions | chosen, context)
 
     # }}}

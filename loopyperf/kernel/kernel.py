@@ -19,7 +19,7 @@ from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
-from loopy.symbolic import get_dependencies, isl_set_from_expr
+from loopy.symbolic import IdentityMapper, get_dependencies, isl_set_from_expr
 from loopy.target.opencl import OpenCLTarget, VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopy.types import LoopyType
@@ -146,6 +146,13 @@ class Kernel:
         """Return whether *expression* depends only on loop variables and sizes."""
         return get_dependencies(expression) <= self.known_names
 
+    def as_written(self, expression: Any) -> Any:
+        """Return *expression* in terms of the loops of the source, before Loopy split, joined or mapped them."""
+        for replaced in reversed(self.loopy_kernel.applied_iname_rewrites):
+            for name, loops in replaced.items():
+                expression = _Restored(name, loops)(expression)
+        return expression
+
     @cached_property
     def known_names(self) -> frozenset[str]:
         """Return the names of loop variables and sizes."""
@@ -208,6 +215,16 @@ class Kernel:
         known = self.parameters | self.loopy_kernel.all_inames()
         candidates = {name: each for name, each in self.integer_temporaries.items() if get_dependencies(each) <= known}
         return {name: value for name, value in candidates.items() if _is_affine(value)}
+
+    @cached_property
+    def constant_temporaries(self) -> Mapping[str, bool]:
+        """Return truth value of each private temporary that is assigned only one, unconditionally."""
+        found: dict[str, Any] = {}
+        for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
+            for name in instruction.assignee_var_names():
+                value: Any = getattr(instruction, "expression", None)
+                found[name] = None if instruction.predicates or name in found or name in self.arrays else value
+        return {name: value for name, value in found.items() if isinstance(value, bool)}
 
     @cached_property
     def hardware_axes(self) -> Mapping[str, GroupInameTag | LocalInameTag]:
@@ -290,6 +307,19 @@ class Kernel:
         constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
         involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
         return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+
+
+class _Restored(IdentityMapper[[]]):
+    """Replaces an expression of loop variables by the variable that Loopy replaced by it."""
+
+    def __init__(self, variable: Any, loops: Any) -> None:
+        super().__init__()
+        self.variable, self.loops = variable, loops
+
+    def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.variable if expr == self.loops else super().rec(expr, *args, **kwargs)
+
+    __call__ = rec
 
 
 def _is_affine(value: Any) -> bool:

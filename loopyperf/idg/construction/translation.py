@@ -26,11 +26,12 @@ from loopyperf.counts.arithmetic import (
     number_type,
     real_functions,
 )
-from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoint_conditions, parts, plain_text
+from loopyperf.counts.conditions import Conditions, Guard, disjoint_conditions, parts, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Access, Direction, Item, MemorySpace, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory_accesses import Reference, linear_reference, reference, resolved
+from loopyperf.counts.selects import Selects
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.device.parts import Pipeline
@@ -146,6 +147,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         self._written: dict[str, int] = {}
         """variable or array -> the last statement so far that writes it"""
         self._code = GeneratedCode(kernel)
+        self._selects = Selects(kernel, typical)
         self._controls: tuple[Value, ...] = ()
         self._texts: dict[Any, str] = {}
         """expression -> its text, which several operations share"""
@@ -413,13 +415,11 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def map_logical_and(
         self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context
     ) -> Value:
-        """Translate with short-circuit evaluation: a child is evaluated if the previous ones have not decided."""
+        """Translate with short-circuit evaluation: a child is evaluated if none before has decided, or if cheap."""
         values: list[Value] = []
-        for place, child in enumerate(expr.children):
+        for child, ways in self._selects.operands(expr, self._statement.name):
             value = Value(known=child)
-            for undecided in disjoint_conditions(
-                expr.children[:place], self.kernel.is_known, not isinstance(expr, prim.LogicalOr)
-            ):
+            for undecided in ways:
                 value = self.rec(child, conditions | undecided, context)
             values.append(value)
         return self._fold(expr, self._code.chain(expr, context).links, values, conditions)
@@ -435,9 +435,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> Value:
         values = [self.rec(expr.condition, conditions, context)]
         before, self._controls = self._controls, (*self._controls, values[0])
-        for side, holds in ((expr.then, True), (expr.else_, False)):
-            chosen = alternatives(expr.condition, self.kernel.is_known, holds)
-            values += [self.rec(side, conditions | each, context) for each in chosen]
+        with self._selects.sides(expr, self._statement.name) as sides:
+            values += [self.rec(side, conditions | chosen, context) for side, chosen in sides]
         self._controls = before
         return Value(self._add(Opcode.SELECT, "", Pipeline.ALU, str(expr), conditions, values))
 
