@@ -2,11 +2,14 @@
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
+import pymbolic.primitives as prim
+from loopy.kernel.data import AddressSpace
 
 from tests.c_expressions import Binary, Call, Cast, Choice, Literal, Name, Node, Signed, parsed
 from tests.counting_numbers import Complex, Number, Real, Tally, Vector
@@ -69,9 +72,14 @@ class TextEvaluator:
         self.tally = Tally()
         self.numbers: dict[str, Number] = {}
         """of the marks evaluated so far: an expression that the text repeats is computed once"""
+        self.always = Counter[Any]()
+        """expressions that are loaded whatever the conditions of the surrounding choices"""
+        self.again: frozenset[Any] = frozenset()
+        """expressions that a side of a select uses, but that are loaded elsewhere"""
 
     def evaluated(self, text: str, active: np.ndarray) -> Number:
         """Return the value of *text*, evaluated at the *active* points."""
+        self.always = self.always_loaded(parsed(text))
         result = self.value(parsed(text), active)
         self.report_operations(active)
         return result
@@ -114,7 +122,8 @@ class TextEvaluator:
     def marked(self, mark: Mark, active: np.ndarray) -> Number:
         match mark.kind:
             case "load":
-                return self.visitor.loaded(mark.expression, active, self.tally)
+                there = active & False if mark.expression in self.again else active
+                return self.visitor.loaded(mark.expression, there, self.tally)
             case "junction":
                 self.visitor.junction(mark.expression, active, mark.context)
                 return Real(INTEGER, self.tally)
@@ -143,11 +152,56 @@ class TextEvaluator:
         self.report_operations(active)
         self.visitor.expression(mark.expression, active, mark.context)
         holds = self.visitor.holds(mark.expression)
+        before = self.always, self.again
+        own = self.always_loaded(node)
+        certain = self.always - own + self.always_loaded(node.condition)
+        self.always |= own
+        sides = ((node.then, both(active, holds)), (node.otherwise, both(active, neither(holds))))
+        is_select = holds.dtype != bool and self.is_cheap(node.then) and self.is_cheap(node.otherwise)
         values = list[Any]()
-        for side, there in ((node.then, both(active, holds)), (node.otherwise, both(active, neither(holds)))):
+        for side, there in ((node.then, active), (node.otherwise, active)) if is_select else sides:
+            if is_select:
+                self.again |= (certain if side is node.then else self.always).keys()
             values.append(self.value(side, there))
             self.report_operations(there)
+        self.always, self.again = before
         return _like(*values)
+
+    def always_loaded(self, node: Node) -> Counter[Any]:
+        """Return how often expressions are loaded whatever the conditions of choices in *node*."""
+        match node:
+            case Name(name) if mark := self.writer.marks.get(name):
+                if mark.kind == "load":
+                    return Counter({mark.expression: 1})
+                if mark.kind == "junction":
+                    return Counter()
+                return self.always_loaded(parsed(self.writer.text(mark.expression, mark.context)))
+            case Choice(condition, then, otherwise):
+                return self.always_loaded(condition) + (self.always_loaded(then) & self.always_loaded(otherwise))
+            case _:
+                return sum(map(self.always_loaded, _parts(node)), Counter[Any]())
+
+    def is_cheap(self, node: Node) -> bool:
+        """Return whether a compiler computes *node* whatever the condition of the choice around it."""
+        match node:
+            case Name(name) if mark := self.writer.marks.get(name):
+                if mark.kind == "load":
+                    is_global = _name_of(mark.expression) in self.writer.kernel.arrays.keys() - self._local_arrays
+                    return not is_global or mark.expression in self.always
+                if mark.kind == "junction":
+                    return False
+                return self.is_cheap(parsed(self.writer.text(mark.expression, mark.context)))
+            case Binary(sign, _, _) if sign in "/%":
+                return False
+            case Call(function, _) if not FREE.fullmatch(function):
+                return False
+            case _:
+                return all(map(self.is_cheap, _parts(node)))
+
+    @property
+    def _local_arrays(self) -> frozenset[str]:
+        arrays = self.writer.kernel.arrays
+        return frozenset(name for name, each in arrays.items() if each.address_space == AddressSpace.LOCAL)
 
     # }}}
 
@@ -180,6 +234,25 @@ class TextEvaluator:
         return values[0].special() if len(values) == 1 else _like(*values).special()
 
     # }}}
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Signed(_, operand) | Cast(_, operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return left, right
+        case Choice(condition, then, otherwise):
+            return condition, then, otherwise
+        case Call(_, parameters):
+            return parameters
+        case _:
+            return ()
+
+
+def _name_of(access: Any) -> str:
+    variable = access if isinstance(access, prim.Variable) else access.aggregate
+    return str(variable.name)
 
 
 def _complex(function: str, parts: list[Any]) -> Any:

@@ -94,6 +94,7 @@ class ExecutionCounter:
         self._allowed: dict[tuple[frozenset[str], Any], isl.Set | None] = {}
         self._everywhere: dict[tuple[str, frozenset[str]], tuple[frozenset[str], tuple[tuple[str, int], ...]]] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
+        self._weights: dict[tuple[frozenset[str], Conditions, str], Fraction] = {}
         self._numbers = SetMemory[QuasiPolynomial]()
 
     def executions(self, site: Site, counting: Counting) -> Executions:
@@ -204,9 +205,14 @@ class ExecutionCounter:
 
         Raises :class:`UncountableError` if a typical value is missing.
         """
+        key = (site.inames, site.conditions, site.source)
+        if key not in self._weights:
+            self._weights[key] = self.loops(site.inames).weight * self._chance(site)
+        return self._weights[key]
+
+    def _chance(self, site: Site) -> Fraction:
+        """Return the probability that the conditions on data of *site* hold."""
         on_data = self._selected(site).on_data
-        if not on_data:
-            return self.loops(site.inames).weight
         if len({condition.expression for condition in on_data}) < len(on_data):
             return Fraction(0)  # a condition is both required and excluded
         of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in on_data}
@@ -218,7 +224,7 @@ class ExecutionCounter:
         chance = probability(decided, shares)
         if chance and len(decided) < len(on_data):  # in a branch that never executes, nothing else matters
             raise self.typical.missing(next(keys[each] for each in keys if each not in shares))
-        return self.loops(site.inames).weight * chance
+        return chance
 
     # }}}
 

@@ -6,8 +6,8 @@ operands and around functions with a slow path (docs/compiler/loops.md, section 
 most :data:`SHORT` operations, none of them slow, and loads from global memory only what is loaded anyway.
 """
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pymbolic.primitives as prim
@@ -26,7 +26,7 @@ FAST = MIN_MAX_FUNCTIONS | SIGN_FUNCTIONS | PARTS | FUSED_FUNCTIONS.keys()
 """functions without a slow path"""
 SLOW = (prim.Quotient, prim.FloorDiv, prim.Remainder, prim.Power, prim.Lookup)
 OPERATIONS = (prim.Sum, prim.Product, prim.Min, prim.Max, prim.Comparison, prim.If, prim.LogicalAnd, prim.LogicalOr)
-Loads = frozenset[Any]
+Loads = Counter[Any]
 
 
 def condition_keys(kernel: Kernel, expression: Any, instruction: str | None) -> ConditionKeys:
@@ -42,22 +42,31 @@ class Selects:
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
         """Read expressions of *kernel*; *typical* may give probabilities of conditions that do not matter."""
         self.kernel, self.typical = kernel, typical
-        self._loaded: Loads = frozenset()
+        self._loaded = Loads()
+        """elements of global memory that the current expression loads, whatever its conditions"""
+        self.again: frozenset[Any] = frozenset()
+        """elements that the current side of a select uses, but that are loaded elsewhere"""
 
-    @contextmanager
-    def sides(self, choice: prim.If, instruction: str) -> Generator[list[tuple[Any, Conditions]]]:
-        """Give each side of *choice*, an expression of *instruction*, with the conditions of its evaluations."""
-        before, condition = self._loaded, choice.condition
-        self._loaded |= _always_loaded(self.kernel, choice)
-        known = self.kernel.is_known
+    def begin(self, expression: Any) -> None:
+        """Begin with another *expression*."""
+        self._loaded = _always_loaded(self.kernel, expression)
+
+    def sides(self, choice: prim.If, instruction: str) -> Iterator[tuple[Any, Conditions]]:
+        """Yield each side of *choice*, an expression of *instruction*, with the conditions of each evaluation."""
+        before, condition, known = (self._loaded, self.again), choice.condition, self.kernel.is_known
+        own = _always_loaded(self.kernel, choice)
+        certain = self._loaded - own + _always_loaded(self.kernel, condition)
+        self._loaded = self._loaded | own
         if not known(condition) and self._is_cheap(choice.then) and self._is_cheap(choice.else_):
             self._accept(condition, instruction)
-            found = [(choice.then, ALWAYS), (choice.else_, ALWAYS)]
+            self.again |= certain.keys()
+            yield choice.then, ALWAYS
+            self.again |= self._loaded.keys()
+            yield choice.else_, ALWAYS
         else:
-            pairs = ((choice.then, True), (choice.else_, False))
-            found = [(side, each) for side, holds in pairs for each in alternatives(condition, known, holds)]
-        yield found
-        self._loaded = before
+            for side, holds in ((choice.then, True), (choice.else_, False)):
+                yield from ((side, chosen) for chosen in alternatives(condition, known, holds))
+        self._loaded, self.again = before
 
     def operands(
         self, junction: prim.LogicalAnd | prim.LogicalOr, instruction: str
@@ -85,23 +94,23 @@ class Selects:
     def _is_cheap(self, operand: Any) -> bool:
         side = _Operand(self.kernel)
         side(operand)
-        return not side.is_slow and side.operations <= SHORT and side.loads <= self._loaded
+        return not side.is_slow and side.operations <= SHORT and side.loads <= self._loaded.keys()
 
 
 def _always_loaded(kernel: Kernel, expression: Any) -> Loads:
-    """Return the elements of global memory that *expression* loads, whatever its conditions."""
+    """Return how often *expression* loads each element of global memory, whatever its conditions."""
     match expression:
         case prim.If(condition=condition, then=then, else_=otherwise):
             both = _always_loaded(kernel, then) & _always_loaded(kernel, otherwise)
-            return _always_loaded(kernel, condition) | both
+            return _always_loaded(kernel, condition) + both
         case prim.LogicalAnd(children=(first, *_)) | prim.LogicalOr(children=(first, *_)):
             return _always_loaded(kernel, first)
         case prim.Comparison(left=left, right=right):
-            return _always_loaded(kernel, left) | _always_loaded(kernel, right)
+            return _always_loaded(kernel, left) + _always_loaded(kernel, right)
         case prim.LogicalNot(child=child):
             return _always_loaded(kernel, child)
         case prim.Sum(children=children) | prim.Product(children=children):
-            return Loads().union(*(_always_loaded(kernel, child) for child in children))
+            return sum((_always_loaded(kernel, child) for child in children), Loads())
         case _:
             inside = _Operand(kernel)
             inside(expression)
@@ -114,12 +123,13 @@ class _Operand(WalkMapper[[]]):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         self.kernel = kernel
-        self.loads: set[Any] = set()
+        self.loads = set[Any]()
         self.operations = 0
         self.is_slow = self.is_conditional = False
 
     def visit(self, expr: Any) -> bool:
-        self.is_slow |= isinstance(expr, SLOW)
+        is_square = isinstance(expr, prim.Power) and expr.exponent == 2
+        self.is_slow |= isinstance(expr, SLOW) and not is_square
         self.is_conditional |= isinstance(expr, (prim.If, prim.LogicalAnd, prim.LogicalOr))
         if isinstance(expr, OPERATIONS):
             children: tuple[Any, ...] = getattr(expr, "children", (None, None))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from math import isfinite
 from sys import float_info
 from typing import Any, cast
@@ -153,6 +153,7 @@ class ConditionKeys:
         return tuple(dict.fromkeys((self.text, self.current, *named)))
 
 
+@cache
 def _spelled(keyword: str) -> str:
     """Return *keyword*, if it is an expression, without spaces and with numbers in Python's spelling."""
     try:

@@ -96,11 +96,13 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
 
     def _visit_guard(self, guard: Guard) -> None:
         for conditions in disjoint_conditions(guard.before, self.kernel.is_known):
+            self._selects.begin(guard.predicate)
             self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
         self.assumed.update((assumption, None) for assumption in on_collisions(instruction))
         for expression, context in self._code.evaluated(instruction):
+            self._selects.begin(expression)
             self.rec(expression, conditions, context)
         for assignee in instruction.assignees:
             self._assign(assignee, conditions)
@@ -175,7 +177,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     def map_subscript(self, expr: prim.Subscript, conditions: Conditions, context: Context) -> None:
         if not isinstance(expr.aggregate, prim.Variable):
             raise UncountableError(f"no count for a subscript of {type(expr.aggregate).__name__}: {expr}")
-        self._refer(expr.aggregate.name, expr.index_tuple, "load", conditions)
+        if expr not in self._selects.again:
+            self._refer(expr.aggregate.name, expr.index_tuple, "load", conditions)
         self._rec_indices(expr.index_tuple, conditions)
 
     def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions, context: Context) -> None:
@@ -222,9 +225,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
 
     def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> None:
         self.rec(expr.condition, conditions, context)
-        with self._selects.sides(expr, self._instruction) as sides:
-            for side, chosen in sides:
-                self.rec(side, conditions | chosen, context)
+        for side, chosen in self._selects.sides(expr, self._instruction):
+            self.rec(side, conditions | chosen, context)
 
     # }}}
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.compiler.resources import compiled, library
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import load_kernel
@@ -52,8 +53,8 @@ def test_overloaded_function_in_a_condition_keeps_its_name() -> None:
     # Loopy renames isnan of one of the types to isnan_0 or isnan_1.
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
-        "c[i] = (2*a[i] if isnan(a[i]) else 0) + (3*b[i] if isnan(b[i]) else 0)",
-        [lp.GlobalArg("a", np.float32), lp.GlobalArg("b", np.float64), lp.GlobalArg("c", np.float64), ...],
+        "c[i] = (2*d[i] if isnan(a[i]) else 0) + (3*e[i] if isnan(b[i]) else 0)",
+        [lp.GlobalArg("a", np.float32), lp.GlobalArg("b,c,d,e", np.float64), ...],
         lang_version=(2018, 2),
     )
     counts = counted(unit, typical={"isnan(a[i])": 0.25, "isnan(b[i])": 0.5})
@@ -116,6 +117,131 @@ def test_loop_invariant_condition_is_evaluated_before_the_loop() -> None:
     counts = counted(lanes(unit), typical={CONDITION: 0.5})
     assert counts["f32 mul"] == 400
     assert counts["global load 32-bit stride 1"] == 100 + 400
+
+
+def guarded(condition: str, tile: int = 128, inner: int = 1) -> lp.TranslationUnit:
+    """Return a kernel of square roots under *condition*, in tiles whose loop is split again if *inner* exceeds 1."""
+    unit = kernel(
+        "{[i]: 0<=i<n}",
+        f"if {condition}\n    out[i] = sqrt(a[i]) {{id=root}}\nend",
+        array("a,b,d,out", "n+1", np.float64),
+        array("f", "n,n", np.float64),
+        sizes("n"),
+    )
+    unit = lp.split_iname(unit, "i", tile, outer_tag="g.0", inner_tag=None if inner > 1 else "l.0")
+    return lp.split_iname(unit, "i_inner", inner, outer_tag="l.0", inner_tag="unr") if inner > 1 else unit
+
+
+@pytest.mark.parametrize(
+    ("condition", "keywords", "share"),
+    [
+        ("d[i+1] > 1e-3", ["d[i+1] > 1e-3", "d[i + 1]>0.001", " d[ i+1 ] >1e-3", "d", "root"], 0.25),
+        ("d[i+1] > 1e-3", ["not d[i+1] > 1e-3", "not(d[i + 1] > 0.001)"], 0.75),
+        ("not (d[i] > 0)", ["d[i] > 0", "d"], 0.75),
+        ("d[2*i] > i", ["d[2*i] > i"], 0.25),
+        ("f[i, i] > d[i]", ["f[i,i] > d[i]"], 0.25),
+    ],
+)
+def test_keyword_of_a_condition_is_its_text_before_loops_were_split(
+    condition: str, keywords: list[str], share: float
+) -> None:
+    for tile, inner in ((64, 1), (128, 1), (128, 4)):
+        for keyword in keywords:
+            counts = counted(guarded(condition, tile, inner), n=1000, typical={keyword: 0.25})
+            assert counts["f64 special"] == 1000 * share, (keyword, tile, inner)
+
+
+def test_error_names_the_condition_independently_of_tiles() -> None:
+    messages: set[str] = set()
+    for tile, inner in ((64, 1), (128, 1), (128, 4)):
+        with pytest.raises(UncountableError, match=r"typical=\{'d\[i \+ 1\] > 0': 0\.5\}") as error:
+            lpp.estimate(guarded("d[i+1] > 0", tile, inner), n=1000, device="nvidia-v100", model="roofline")
+        messages.add(str(error.value))
+    assert len(messages) == 1
+
+
+def test_condition_in_a_branch_that_never_executes_needs_no_probability() -> None:
+    unit = guarded("d[i] > 0 and f[i, i] > 0")
+    assert counted(unit, n=1000, typical={"d[i] > 0": 0})["global load 64-bit stride 1"] == 1000
+    assert counted(unit, n=1000, typical={"d[i] > 0": 0, "f": 0.5})["global load 64-bit stride 1"] == 1000
+    with pytest.raises(UncountableError, match=r"how often f\[i, i\] > 0 holds"):
+        counted(unit, typical={"d[i] > 0": 0.5})
+
+
+# }}}
+
+
+# {{{ selects
+
+
+ALL = (0, 0.25, 1)
+SELECTS = {
+    "if(x[i] > 0, x[i], 0)": 1,
+    "if(x[i] > 0, x[i], -x[i])": 1,
+    "if(x[i] < lo, lo, if(x[i] > hi, hi, x[i]))": 1,
+    "if(x[i] < 0, -x[i], x[i]) + if(b[i] < 0, 0, b[i])": 2,
+    "if(lo > 0, 2*x[i], 3*x[i])": 1,
+    "x[i] + if(b[i] > 0, x[i], 0)": 2,
+}
+"""choice between cheap values -> elements that it loads; NVRTC generates as many LDG for each of them (sm_80)"""
+
+
+def chosen(expression: str, target: Any = None) -> lp.TranslationUnit:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        f"y[i] = {expression} {{id=some}}",
+        [
+            lp.GlobalArg("a,b,x,y", np.float32, shape="n"),
+            lp.ValueArg("lo,hi", np.float32),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions="n >= 128 and n mod 128 = 0",
+        lang_version=(2018, 2),
+        target=target,
+    )
+    return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_choice_between_cheap_values_needs_no_probability() -> None:
+    options: dict[str, Any] = {"n": 2**20, "device": "nvidia-v100"}
+    metric = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+    for expression, loads in {**SELECTS, "if(a[i] < b[i], a[i], b[i])": 2}.items():
+        unit = chosen(expression)
+        times = {lpp.estimate(unit, model="pipeline", **options).seconds}
+        if "if(x[i] <" not in expression:  # one condition, which the name of the instruction identifies
+            every = [lpp.estimate(unit, model="pipeline", typical={"some": p}, **options) for p in ALL]
+            times |= {each.seconds for each in every}
+        assert len(times) == 1, expression
+        assert lpp.counters(unit, **options)[metric] == 2**20 * loads / 32, expression
+        assert counted(unit, n=1024)["global load 32-bit stride 1"] == 1024 * loads, expression
+
+
+@pytest.mark.skipif(library() is None, reason="NVRTC is not installed")
+def test_machine_code_loads_as_often_as_selects_do() -> None:
+    for expression, loads in SELECTS.items():
+        code = lp.generate_code_v2(chosen(expression, lp.CudaTarget())).device_code()
+        assert compiled(code, "sm_80")[0].instructions["LDG"] == loads, expression
+
+
+@pytest.mark.parametrize("side", ["b[i]", "exp(x[i])", "x[i]/3", "((((x[i]*lo+hi)*x[i]+lo)*x[i]+hi)*x[i]+lo)*x[i]"])
+def test_choice_between_other_values_needs_a_probability(side: str) -> None:
+    with pytest.raises(UncountableError, match=r"how often x\[i\] > 0 holds"):
+        counted(chosen(f"if(x[i] > 0, {side}, 0)"))
+
+
+@pytest.mark.parametrize("reduction", ["any", "all"])
+def test_reduction_of_conditions_over_a_group_needs_no_probability(reduction: str) -> None:
+    unit = lp.make_kernel(
+        "{[b, i]: 0 <= b < n and 0 <= i < 256}",
+        f"o[b] = {reduction}(i, x[b, i] > 0)",
+        [lp.GlobalArg("x", np.float32, shape="n, 256"), lp.GlobalArg("o", np.int32, shape="n"), sizes("n")],
+        lang_version=(2018, 2),
+    )
+    unit = lp.tag_inames(unit, "b:g.0,i:l.0")
+    # 256 values are loaded once; a level of 128, 64, ..., 1 work-items loads two values each; one work-item the result.
+    counts = counted(unit, n=10)
+    assert counts["global load 32-bit stride 1"] == 10 * 256
+    assert lpp.estimate(unit, n=1000, device="nvidia-v100", model="roofline").seconds > 0
 
 
 # }}}

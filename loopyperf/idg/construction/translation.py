@@ -168,6 +168,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
                 self._add(Opcode.BARRIER, "", Pipeline.BARRIER, statement.what.label, frozenset())
             case Guard():
                 for conditions in disjoint_conditions(statement.what.before, self.kernel.is_known):
+                    self._selects.begin(statement.what.predicate)
                     value = self.rec(statement.what.predicate, conditions, None)
                     self.guarding.append((statement.what.predicate, value, self._evaluation(statement.what.predicate)))
             case InstructionBase() as nothing if does_nothing(nothing):
@@ -198,7 +199,10 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             self._assume_cost(*foreign, conditions, [])
             return
         assignment = cast("MultiAssignmentBase", instruction)
-        values = [self.rec(each, conditions, context) for each, context in self._code.evaluated(assignment)]
+        values: list[Value] = []
+        for expression, context in self._code.evaluated(assignment):
+            self._selects.begin(expression)
+            values.append(self.rec(expression, conditions, context))
         for place, assignee in enumerate(assignment.assignees):
             self._assign(assignee, values[place if len(values) > 1 else 0], conditions)
 
@@ -435,8 +439,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> Value:
         values = [self.rec(expr.condition, conditions, context)]
         before, self._controls = self._controls, (*self._controls, values[0])
-        with self._selects.sides(expr, self._statement.name) as sides:
-            values += [self.rec(side, conditions | chosen, context) for side, chosen in sides]
+        sides = self._selects.sides(expr, self._statement.name)
+        values += [self.rec(side, conditions | chosen, context) for side, chosen in sides]
         self._controls = before
         return Value(self._add(Opcode.SELECT, "", Pipeline.ALU, str(expr), conditions, values))
 
