@@ -82,6 +82,12 @@ class ParameterError(LoopyperfError):
     """An argument is invalid, or a size is missing, unknown, not an integer, or violates the kernel's assumptions."""
 
 
+class UnknownMetricError(ParameterError, KeyError):
+    """A profiler metric is not predicted."""
+
+    __str__ = Exception.__str__
+
+
 # }}}
 
 

@@ -207,5 +207,5 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         name = f"  {{id={line.source}}}" if line.kind == "instruction" else ""
         is_shown = bool(cost.parts and whole) and abs(cost.seconds) >= SMALL * whole
         time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
-        rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.waits_at(line.source)))
+        rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.remarks_at(line.source)))
     return Table(("source", "time", "share", "stall reasons (share of stall cycles)"), rows, last=1)

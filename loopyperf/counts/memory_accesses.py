@@ -29,6 +29,18 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """How the generated code updates an element atomically."""
+
+    is_loop: bool
+    """whether it repeats a compare-exchange until that succeeds; otherwise one instruction adds to the element"""
+    is_combined: bool = False
+    """whether the compiler first adds up the values of a warp's lanes, so that one lane updates the element"""
+    distinct: int | None = None
+    """typical number of elements that the lanes of a warp update at once, if data determines them and it is given"""
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
     """One load or store of an array element, as in the source."""
 
@@ -46,6 +58,8 @@ class Reference:
     """whether the array is initialized in the program and never written"""
     is_in_constant_memory: bool = False
     """whether the array is in constant memory, whose cache serves one address at a time to all lanes that need it"""
+    update: Update | None = None
+    """for a store that is an atomic update"""
 
     def assumption(self, sentence: str) -> Assumption:
         """Return an assumption about this access; see :class:`Assumption`."""

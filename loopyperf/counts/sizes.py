@@ -268,13 +268,22 @@ class Typical:
 
         The keyword is ``len(array)``. Raises :class:`ParameterError` for anything but a positive integer.
         """
-        keyword = f"len({array})"
+        return self._positive(f"len({array})", "a number of elements")
+
+    def distinct(self, array: str) -> int | None:
+        """Return the number of elements of *array* that a warp updates at once; None if it is not given.
+
+        The keyword is ``distinct(array)``. Raises :class:`ParameterError` for anything but a positive integer.
+        """
+        return self._positive(f"distinct({array})", "a number of elements")
+
+    def _positive(self, keyword: str, what: str) -> int | None:
         self._requested.add(keyword)
         if keyword not in self.values:
             return None
         value = self._number(self.values[keyword], keyword)
         if value.denominator != 1 or value < 1:
-            raise ParameterError(f"typical[{keyword!r}] must be a number of elements (an integer >= 1), got {value}")
+            raise ParameterError(f"typical[{keyword!r}] must be {what} (an integer >= 1), got {value}")
         return int(value)
 
     def cost(self, name: str, why: str) -> dict[Item, Fraction]:

@@ -1,7 +1,7 @@
 """Walk over an instruction: all operations and memory references, with the conditions under which they execute."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, cast
 
@@ -9,7 +9,6 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import LoopyError
 from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import (
-    Assignment,
     BarrierInstruction,
     CInstruction,
     InstructionBase,
@@ -30,6 +29,7 @@ from loopyperf.counts.arithmetic import (
     link_operations,
     number_type,
 )
+from loopyperf.counts.atomic_updates import on_collisions
 from loopyperf.counts.conditions import Conditions, Guard, disjoint_conditions
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Direction, Item, Kind, Operation
@@ -39,7 +39,7 @@ from loopyperf.counts.selects import Selects
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.launches import SUBJECTS, Assumption
+from loopyperf.kernel.launches import Assumption
 
 Event = Item | Reference
 Events = dict[tuple[Conditions, Event, str | None], int | Fraction]
@@ -100,7 +100,9 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
             self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
-        self.assumed.update((assumption, None) for assumption in on_collisions(instruction))
+        for assumption in on_collisions(instruction):
+            self.typical.distinct(assumption.name)  # device models use it
+            self.assumed[assumption] = None
         for expression, context in self._code.evaluated(instruction):
             self._selects.begin(expression)
             self.rec(expression, conditions, context)
@@ -313,11 +315,3 @@ def foreign_code(kernel: Kernel, instruction: InstructionBase) -> tuple[str, str
     function: Any = expression.function
     name = kernel.callables[function.name].name if isinstance(function, ResolvedFunction) else function
     return str(name), f"no count for a call of {name}, whose code Loopy does not parse"
-
-
-def on_collisions(instruction: object) -> Iterator[Assumption]:
-    """Yield the assumption about collisions if *instruction* is an atomic update."""
-    if isinstance(instruction, Assignment) and instruction.atomicity:
-        for name in sorted(instruction.assignee_var_names()):
-            sentence = f"atomic updates of {SUBJECTS} are counted without the cost of collisions between work-items"
-            yield Assumption(sentence, name, name)

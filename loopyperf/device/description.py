@@ -112,7 +112,10 @@ class Throughput(DescriptionTable[Never, Row]):
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionTiming(DescriptionTable[Never, LatencyField]):
-    """Measured latencies of an instruction, named by kind and type, e.g. ``"mul f32"``, ``"load global b32"``."""
+    """Measured latencies of an instruction, named by kind and type, e.g. ``"mul f32"``, ``"load global b32"``.
+
+    The issue latency of ``"atomic f32"`` is the time of one update of an element that all work-items update.
+    """
 
     issue: float | None = number_field("cycles", "issue latency λ of a warp instruction on one core")
     completion: float | None = number_field("cycles", "completion latency Λ")

@@ -146,6 +146,8 @@ class Pipeline(Word):
     CONTROL = "control"
     """branches"""
     BARRIER = "barrier"
+    ATOMICS = "atomics"
+    """atomic updates of neighboring elements of global memory, one after the other"""
 
 
 class Per(Word):

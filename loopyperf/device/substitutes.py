@@ -70,8 +70,11 @@ MADE_OF: Mapping[str, tuple[int, str]] = {
     "fma f16": (1, "fma f32"),
     "compare f64": (1, "add f64"),
     "min/max f64": (1, "add f64"),
+    "atomic i64": (1, "atomic i32"),
 }
 """instruction without a row in the throughput table -> number and name of the instructions that take as long"""
+ATOMICS = ("atomic i32", "atomic f32", "atomic f64")
+"""atomic updates of an element"""
 BARRIER = "barrier"
 BARRIER_ISSUE = 1
 """cycles"""
@@ -180,6 +183,8 @@ class _Completion:
         for name in ROWS.values():
             self._complete(name)
         self._complete_barrier()
+        for name in ATOMICS:
+            self._complete_update(name)
         for name, (times, other) in MADE_OF.items():
             self._make(name, times, other)
         return self.given
@@ -280,6 +285,12 @@ class _Completion:
             with suppress(MissingNumberError):
                 local = _latency(self.given, self.given.level(LOCAL))
                 self._state(BARRIER, "completion", local, "as local memory")
+
+    def _complete_update(self, name: str) -> None:
+        """Set the time of the atomic update *name*."""
+        found = self._first(lambda other: other.issue_latency(*name.split()))
+        if found and not self.given.resting_on("issue", *name.split()):
+            self._state(name, "issue", found[0], f"as on {found[1].slug}")
 
     def _make(self, name: str, times: int, other: str) -> None:
         for field in LATENCY_FIELDS:

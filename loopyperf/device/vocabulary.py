@@ -44,6 +44,7 @@ class Vocabulary:
             Pipeline.INTEGER: "integer arithmetic",
             Pipeline.CONTROL: "branches",
             Pipeline.BARRIER: "barriers",
+            Pipeline.ATOMICS: "atomic updates of the same elements",
             ISSUE: "instruction issue",
         }
         return resources.get(name, name)

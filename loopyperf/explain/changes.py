@@ -16,7 +16,7 @@ from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, 
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.models.program_timing import TimedOnce, times_of
 from loopyperf.models.timing import InstructionTimes
-from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedWarps
+from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedWarps
 
 RequestChange = Callable[[Instruction, Request], Request]
 """returns the memory request of an access after a change, or the same request"""
@@ -56,7 +56,8 @@ def coalesced(request: Request, sectors: float, lines: float) -> Request:
         name: 1.0 if name == nearest else min(1.0, share * request.sectors / sectors)
         for name, share in request.served.asked.items()
     }
-    return Request(request.array, sectors, lines, wavefronts, Served(asked, asked))
+    served = replace(request.served, asked=asked, waited=asked)
+    return replace(request, sectors=sectors, lines=lines, wavefronts=wavefronts, served=served)
 
 
 # }}}
@@ -348,7 +349,7 @@ def wider(launch: TimedLaunch, program: TimedWarps, origins: Collection[int | No
             sectors, lines, wavefronts = (
                 number * VECTOR for number in (request.sectors, request.lines, request.wavefronts)
             )
-            requests[place] = Request(request.array, sectors, lines, wavefronts, request.served)
+            requests[place] = replace(request, sectors=sectors, lines=lines, wavefronts=wavefronts)
             instructions[place] = replace(each, executions=Fraction(each.executions) / VECTOR)
             times[place] = times_of(timing, launch.balance, launch.balances, known, each, requests[place])
     graph = program.graph.changed(instructions)

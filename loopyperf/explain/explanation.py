@@ -187,6 +187,15 @@ class OnDevice(Shown):
                 return f"{cause} {in_percent(sum(waits.values()))}"
         return ""
 
+    def lanes_at(self, line: str) -> str:
+        """Return the mean number of active lanes at a source *line*, e.g. ``"16 lanes"``; empty if all are active."""
+        launches = () if self.diagnosis is None else self.diagnosis.launches
+        return next((f"{each.lanes[line]:.3g} lanes" for each in launches if line in each.lanes), "")
+
+    def remarks_at(self, line: str) -> str:
+        """Return the remarks on a source *line*: its waiting, and its lanes."""
+        return ", ".join(filter(None, (self.waits_at(line), self.lanes_at(line))))
+
     @property
     def called(self) -> str:
         """Return the full name of the device, with its short name if that differs."""

@@ -27,7 +27,7 @@ from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
 from loopyperf.memory.sectors import LINE, SECTOR, bank_access
 from loopyperf.models.timing import InstructionTimes
-from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch
+from loopyperf.pipeline.timed_program import Request, TimedLaunch
 from loopyperf.units import amount, number_of
 
 WASTEFUL = 1.25
@@ -220,7 +220,7 @@ def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         if request.served is None or DRAM not in request.served.asked:
             return request
         asked = {**request.served.asked, DRAM: request.served.asked[DRAM] * share}
-        return replace(request, served=Served(asked, request.served.waited))
+        return replace(request, served=replace(request.served, asked=asked))
 
     loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
     yield ChangeCandidate(

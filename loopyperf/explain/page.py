@@ -219,7 +219,7 @@ def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
         "share": share if is_shown else 0.0,
         "time": unbroken(duration(seconds)) if is_shown else "",
         "percent": unbroken(in_percent(share)) if is_shown else "",
-        "waits": on.waits_at(line.source),
+        "waits": on.remarks_at(line.source),
     }
 
 

@@ -21,6 +21,7 @@ from loopyperf.idg.program import Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
+from loopyperf.models.profiler_counters import active_lanes
 from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
 from loopyperf.models.workload import START
@@ -68,6 +69,19 @@ def work_of(launch: TimedLaunch, utilization: Mapping[str, float]) -> tuple[Line
         LineWork(*key, number * warps, utilization.get(key[1], 0.0) * cycles / (every[key[1]] or 1.0))
         for key, (number, cycles) in found.items()
     )
+
+
+def lanes_of(machine: MachineLaunch) -> dict[str, float]:
+    """Return source line -> mean active lanes, for the lines of *machine* that conditions or loop ends restrict."""
+    found: dict[str, tuple[float, float]] = {}
+    most = machine.representative.example.size
+    for warps in machine.classes:
+        lanes = active_lanes(warps, most)
+        for each, active in zip(warps.graph.instructions, lanes, strict=True):
+            executed, before = warps.warps * float(each.executions), found.get(each.source, (0.0, 0.0))
+            found[each.source] = before[0] + executed * active, before[1] + executed
+    means = {source: active / executed for source, (active, executed) in found.items() if source and executed}
+    return {source: mean for source, mean in means.items() if mean < FULL * most}
 
 
 ALIKE = 1.05
@@ -391,6 +405,8 @@ class LaunchReview:
     """memory accesses, those with most sectors or wavefronts first"""
     work: tuple[LineWork, ...]
     """work of each line on each pipeline and memory level"""
+    lanes: Mapping[str, float]
+    """source line -> mean active lanes of its instructions, for lines that not all lanes of full warps execute"""
 
     @property
     def busiest(self) -> str:
@@ -432,6 +448,7 @@ def review_of(
         residents=residents_of(machine, launch),
         accesses=accesses_of(machine, launch),
         work=work_of(launch, shares),
+        lanes=lanes_of(machine),
     )
 
 

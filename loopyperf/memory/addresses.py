@@ -13,8 +13,9 @@ from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
+from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory_accesses import Reference, element_strides
+from loopyperf.counts.memory_accesses import Reference, element_strides, known_shape, value_at
 from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
@@ -149,7 +150,11 @@ def lane_addresses(ref: Reference, iterations: WarpIterations, stride: str | Non
     data = data_of(iterations.kernel, position, iterations.data_starts)
     shared = _sharing(iterations, lane_axes_of_data(iterations.kernel, ref.index, iterations.data_starts))
     unit = ref.bits // 8
-    by_data, assumed = _apart_by_data(ref, shared, stride, unit) if data else (np.zeros_like(shared), ())
+    by_data, assumed = np.zeros_like(shared), ()
+    if data and ref.update is not None and stride is None:
+        by_data, assumed = _updated_by_data(ref, shared, unit, _elements(ref, iterations))
+    elif data:
+        by_data, assumed = _apart_by_data(ref, shared, stride, unit)
     if data and stride is not None and len(set(shared.tolist())) > 1:
         position = 0  # the stride class alone determines the addresses
     found = addresses_at(ref, iterations, iterations.lockstep.in_iterations(position))
@@ -177,6 +182,12 @@ def _position(ref: Reference, iterations: WarpIterations, indices: Sequence[Any]
     """Return the distance of the element at *indices* from the array's first one, in units of the accessed size."""
     strides = element_strides(iterations.kernel, ref, iterations.sizes)
     return sum(index * stride for index, stride in zip(indices, strides, strict=True) if stride)
+
+
+def _elements(ref: Reference, iterations: WarpIterations) -> int | None:
+    """Return the number of elements of the array; None if its shape is unknown."""
+    shape = known_shape(iterations.kernel, ref.array)
+    return None if shape is None else prod(value_at(each, iterations.sizes, "the length of an axis") for each in shape)
 
 
 def _offset(ref: Reference, iterations: WarpIterations) -> tuple[Any, tuple[Assumption, ...]]:
@@ -294,6 +305,27 @@ def _apart_by_data(
         # Squares, so that distances between lanes differ.
         return shared**2 * APART, () if stride else (ref.assumption(sentence),)
     return shared * int(stride.split("/")[-1]) * unit, ()
+
+
+def _updated_by_data(
+    ref: Reference, shared: Integers, unit: int, elements: int | None
+) -> tuple[Integers, tuple[Assumption, ...]]:
+    """Return the bytes that data adds in each lane to the address of an atomic update, with the assumptions made.
+
+    Lanes with different data are spread over the typical number of elements, by default over as many as there are.
+    """
+    assert ref.update is not None
+    different = len(set(shared.tolist()))
+    number = ref.update.distinct or min(different, different if elements is None else elements)
+    apart = APART if elements is None else unit if ref.space == MemorySpace.LOCAL else elements // number * unit
+    by_data = shared % number * apart
+    if ref.update.distinct or different == 1:
+        return by_data, ()
+    sentence = (
+        f"{ATOMIC_UPDATES}{SUBJECTS} depend on data; the lanes of a warp are assumed to update {number} elements; "
+        f"typical={{'distinct({NAME})': ...}} sets their number"
+    )
+    return by_data, (Assumption(sentence, ref.array, ref.array),)
 
 
 # }}}

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory_accesses import Reference
+from loopyperf.counts.memory_accesses import Reference, Update
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
@@ -26,7 +26,17 @@ from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.residues import AddressStride, Places, TooManyOffsetsError, Visits, iterations_by_offset, visited
-from loopyperf.memory.sectors import KNOWN, LINE, WORD, BankAccess, SectorAccess, bank_access, from_first, sector_access
+from loopyperf.memory.sectors import (
+    KNOWN,
+    LINE,
+    WORD,
+    BankAccess,
+    SectorAccess,
+    bank_access,
+    from_first,
+    sector_access,
+    updates_in_sequence,
+)
 from loopyperf.polyhedral.points import Points
 from loopyperf.units import amount, number_of
 
@@ -42,7 +52,9 @@ from loopyperf.units import amount, number_of
 
 WarpAccess = SectorAccess | BankAccess
 """access of global memory, or of local memory"""
-Quantity = Literal["lanes", "requested", "sectors", "lines", "distinct", "wavefronts", "ideal_wavefronts", "conflicts"]
+Quantity = Literal[
+    "lanes", "requested", "sectors", "lines", "distinct", "wavefronts", "ideal_wavefronts", "conflicts", "updates"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +150,8 @@ class AccessPattern:
     @property
     def _kind(self) -> "_Kind":
         ref = self.reference
-        return _Kind(ref.space == MemorySpace.LOCAL, self.width, ref.direction == "load", ref.is_in_constant_memory)
+        is_local = ref.space == MemorySpace.LOCAL
+        return _Kind(is_local, self.width, ref.direction == "load", ref.is_in_constant_memory, ref.update)
 
     @property
     def _block(self) -> int:
@@ -153,18 +166,22 @@ class _Kind(NamedTuple):
     width: int
     is_load: bool
     is_in_constant_memory: bool
+    update: Update | None
 
 
 def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAccess:
-    active = np.array(lanes, dtype=np.int64)
+    is_combined = kind.update is not None and kind.update.is_combined
+    active = np.array(lanes[:1] if is_combined else lanes, dtype=np.int64)
     places = addresses[active]
     if kind.is_in_constant_memory:
         return replace(sector_access(places, kind.width), wavefronts=len(np.unique(places)))
     # Parts of a warp that load from the same addresses are served together by local memory, but not by the cache.
-    banks = bank_access(active, places, kind.width, kind.is_load and kind.is_local)
+    banks = bank_access(active, places, kind.width, kind.is_load and kind.is_local, kind.update is not None)
     if kind.is_local:
         return banks
     sectors = sector_access(places, kind.width)
+    if kind.update is not None:
+        return replace(sectors, wavefronts=sectors.lines, updates=updates_in_sequence(places))
     return replace(sectors, wavefronts=banks.wavefronts if kind.is_load else max(banks.wavefronts, sectors.lines))
 
 
@@ -242,6 +259,8 @@ class WarpClass:
     """loops whose iteration count differs between the warps"""
     executed_accesses: int | Fraction
     """loads and stores of arrays that one warp executes, by the source"""
+    active: Mapping[tuple[str, frozenset[str]], Fraction]
+    """(source, predicates) of the instructions that not all lanes execute -> mean share of active lanes"""
 
     def access(self, number: int) -> AccessProfile:
         """Return the memory accesses of load or store *number* of the graph, as the representative warp executes it.

@@ -62,11 +62,22 @@ class SectorAccess:
     """pattern of the lanes' addresses"""
     wavefronts: int = 0
     """wavefronts through the banks of the combined cache and local memory, or of the constant cache, on a hit"""
+    updates: int = 0
+    """atomic updates that follow one another: for each sector, the most lanes at one address; 0 for other accesses"""
 
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
     """Return the access of active lanes to *element_bytes* of global memory each, at byte *addresses*."""
     return _sector_access(from_first(addresses, LINE), element_bytes)
+
+
+def updates_in_sequence(addresses: Integers) -> int:
+    """Return the atomic updates at byte *addresses* that follow one another; see :attr:`SectorAccess.updates`."""
+    places, lanes = np.unique(addresses, return_counts=True)
+    most: dict[int, int] = {}
+    for sector, number in zip((places // SECTOR).tolist(), lanes.tolist(), strict=True):
+        most[sector] = max(most.get(sector, 0), number)
+    return sum(most.values())
 
 
 def from_first(addresses: Integers, block: int) -> bytes:
@@ -158,23 +169,27 @@ class BankAccess:
         return self.wavefronts - self.ideal_wavefronts
 
 
-def bank_access(lanes: Integers, addresses: Integers, element_bytes: int, is_load: bool = True) -> BankAccess:
+def bank_access(
+    lanes: Integers, addresses: Integers, element_bytes: int, is_load: bool = True, is_update: bool = False
+) -> BankAccess:
     """Return the access of active *lanes* (numbers) to *element_bytes* of local memory each, at byte *addresses*.
 
-    Elements that are wider than 16 bytes, or whose size is not a power of two, are split.
+    Elements that are wider than 16 bytes, or whose size is not a power of two, are split. In an atomic update, a bank
+    serves lanes of the same word one after the other.
     """
-    return _bank_access(lanes.astype(np.int64).tobytes(), from_first(addresses, WORD), element_bytes, is_load)
+    places = from_first(addresses, WORD)
+    return _bank_access(lanes.astype(np.int64).tobytes(), places, element_bytes, is_load, is_update)
 
 
 @lru_cache(maxsize=KNOWN)
-def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: bool) -> BankAccess:
+def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: bool, is_update: bool) -> BankAccess:
     lanes, addresses = np.frombuffer(numbers, dtype=np.int64), np.frombuffer(places, dtype=np.int64)
     piece = gcd(element_bytes, WIDEST)
     together = BANKS * WORD // max(piece, WORD)
     if is_load and piece > WORD and _share_addresses(lanes, addresses):
         together *= 2
     wavefronts = [
-        _wavefronts(addresses[lanes // together == part] + offset, piece)
+        _wavefronts(addresses[lanes // together == part] + offset, piece, is_update)
         for offset in range(0, element_bytes, piece)
         for part in np.unique(lanes // together)
     ]
@@ -186,8 +201,10 @@ def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: boo
     )
 
 
-def _wavefronts(addresses: Integers, piece: int) -> int:
-    """Return the largest number of words in one bank that pieces at *addresses* touch."""
+def _wavefronts(addresses: Integers, piece: int, is_update: bool) -> int:
+    """Return the largest number of words in one bank that pieces at *addresses* touch; of updates, of any lane."""
+    if is_update:
+        return int(np.bincount(addresses // WORD % BANKS).max())
     inside = [*range(0, piece, WORD), piece - 1]
     words = np.unique(np.concatenate([(addresses + offset) // WORD for offset in inside]))
     return int(np.bincount(words % BANKS).max())

@@ -31,7 +31,6 @@ from loopyperf.counts.memory_accesses import (
 )
 from loopyperf.counts.sizes import Typical, check_64_bit
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
-from loopyperf.counts.walk import on_collisions
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
@@ -152,8 +151,6 @@ class _Builder:
 
     def _assumed(self, accesses: Sequence[_Access]) -> Iterator[Assumed]:
         """Yield the assumptions about arrays, and contradictions between sizes and typical values."""
-        for statement in self.program.nest.statements():
-            yield from on_collisions(statement.what)
         for access in accesses:
             name, elements = access.reference.array, self._elements(access.reference)
             if access.cells is None and elements is None:
@@ -415,6 +412,7 @@ class SourceLaunch:
             accesses={origin: _memory_access([executed, *others], origin, each.bits) for each, origin in accessing},
             unequal_loops=frozenset() if kind.is_uniform else self._loops_by_place,
             executed_accesses=sum((each.executions for each, _ in accessing), 0),
+            active=dict(_partly_active(executed, graph)),
         )
 
     def _laid_out_otherwise(self, kind: WarpKind) -> Iterator[WarpKind]:
@@ -455,6 +453,18 @@ class SourceLaunch:
         placement = self.executions.placement
         hosts = hosts_of(Points(self.executions.warps), len(placement.host))
         return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
+
+
+def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple[str, frozenset[str]], Fraction]]:
+    """Yield (source, predicates) and the mean share of active lanes of instructions that not all lanes execute."""
+    for place, instruction in zip(executed.numbers, graph.instructions, strict=True):
+        if instruction.predicates or instruction.tests:
+            iterations = executed.warp.lanes(executed.program.site(executed.draft(place)))
+            every = [(len(each.lanes), each.iterations.number) for each in iterations.activities]
+            if number := sum(times for _, times in every):
+                share = Fraction(sum(lanes * times for lanes, times in every), number * iterations.warp.lanes)
+                if share < 1:
+                    yield (instruction.source, instruction.predicates), share
 
 
 def _memory_access(examples: Sequence[ExecutedLaunch], origin: int, bits: int) -> MemoryAccess:

@@ -61,7 +61,14 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
         BreakdownRow(row.property, row.source, row.count, row.weight, cost)
         for row, cost in zip(rows, costs, strict=True)
     )
-    return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(dict.fromkeys(notes)), columns="core")
+    left_out = dict.fromkeys(each for launch in kernel.launches for each in launch.unknown_collisions)
+    return ModelTime(
+        seconds,
+        Breakdown(tuple(exact)),
+        notes=tuple(dict.fromkeys(notes)),
+        left_out=tuple(left_out),
+        columns="core",
+    )
 
 
 def no_notes(_: TimedLaunch) -> Iterable[str]:

@@ -16,7 +16,7 @@ from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle
 from loopyperf.device.parts import Per, Pipeline
 from loopyperf.display import ReportText, Table, Tabular, called
-from loopyperf.errors import ParameterError
+from loopyperf.errors import ParameterError, UnknownMetricError
 from loopyperf.idg.program import Instruction, Loop, Opcode
 from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.sectors import SECTOR
@@ -31,7 +31,7 @@ from loopyperf.units import amount, number_of
 
 
 PERCENT, RATIO = "%", ""
-UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "registers", "waves", "inst")}
+UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "conflicts", "registers", "waves", "inst")}
 """Word in the name of a metric -> its unit; the first match counts."""
 
 
@@ -51,15 +51,18 @@ class LaunchCounters:
     """Metric of the profiler -> value."""
 
     def __getitem__(self, metric: str) -> float:
-        """Return the value of *metric*; raises :class:`ParameterError` if it is not predicted."""
+        """Return the value of *metric*; raises :class:`UnknownMetricError` if it is not predicted."""
         if metric not in self.values:
-            raise ParameterError(f"metric {metric!r} is not predicted; choose one of: {', '.join(self.values)}")
+            raise UnknownMetricError(f"metric {metric!r} is not predicted; list(counters) shows those that are")
         return self.values[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
 
 
 @dataclass(frozen=True, repr=False)
-class Counters(Tabular):
-    """Predicted profiler counters of a kernel, by launch."""
+class Counters(Tabular, Mapping[str, float]):
+    """Predicted profiler counters of a kernel, by launch; a mapping from metrics to values if it has one launch."""
 
     kernel: str
     """Name of the kernel."""
@@ -77,13 +80,23 @@ class Counters(Tabular):
     def __getitem__(self, metric: str) -> float:
         """Return the value of *metric* for the kernel's only launch.
 
-        :raises ParameterError: if *metric* is not predicted, or if there are several launches.
+        :raises UnknownMetricError: if *metric* is not predicted.
+        :raises ParameterError: if there are several launches.
         """
         if len(self.launches) != 1:
             raise ParameterError(
                 f"{self.kernel} has {number_of(len(self.launches), 'launch')}; use one of counters.launches"
             )
         return self.launches[0][metric]
+
+    def __contains__(self, metric: object) -> bool:
+        return any(metric in each.values for each in self.launches)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(metric for each in self.launches for metric in each))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def report_text(self) -> ReportText:
         """Return the metrics of each launch, with their values and units."""
@@ -214,16 +227,24 @@ class _Sums:
         found: defaultdict[tuple[str, str], float] = defaultdict(float)
         for number, instruction, request, _ in self.executed:
             if request is not None:
-                found[instruction.subsystem, instruction.kind] += number * of(request)
+                found[instruction.subsystem, access_kind(instruction)] += number * of(request)
         return found
 
     def moved(self, level: str, direction: str) -> float:
-        """Return the sectors that loads or stores, by *direction*, move through a memory *level*."""
+        """Return the sectors that accesses of one of :data:`OPERATIONS` move through a memory *level* but DRAM."""
         return sum(
             number * request.reaching(instruction.kind).get(level, 0.0)
             for number, instruction, request, _ in self.executed
-            if request is not None and instruction.kind == direction
+            if request is not None and access_kind(instruction) == direction
         )
+
+    @cached_property
+    def dram(self) -> Mapping[str, float]:
+        """Return ``"load"`` and ``"store"`` -> sectors read from DRAM and written to it; reductions do both."""
+        reduced = self.moved(DRAM, "red") / 2
+        found = {"load": self.moved(DRAM, "load") + reduced, "store": self.moved(DRAM, "store") + reduced}
+        found["store"] += self.moved(DRAM, "atom")
+        return found
 
     def looked_up(self, direction: str) -> float:
         """Return the number of sector lookups in the shared cache, over all its partitions.
@@ -237,7 +258,7 @@ class _Sums:
             return 0.0
         elsewhere = 1 - 1 / (self.timed.device.level(shared).partitions or 1)
         asked = self.moved(shared, direction)
-        return asked + elsewhere * (self.moved(DRAM, "load") if direction == "load" else asked)
+        return asked + elsewhere * (self.dram["load"] if direction == "load" else asked)
 
     @property
     def written(self) -> float:
@@ -245,14 +266,25 @@ class _Sums:
         device = self.timed.device
         cache = _shared_cache(device)
         size = 0 if cache is None else device.level(cache).size or 0
-        return max(0.0, self.moved(DRAM, "store") - LEFT * size / SECTOR)
+        return max(0.0, self.dram["store"] - LEFT * size / SECTOR)
+
+
+LOADS_AND_STORES = (("load", "ld"), ("store", "st"))
+OPERATIONS: Mapping[str, str] = {"load": "ld", "store": "st", "red": "red", "atom": "atom"}
+"""kind of an access -> its name in metrics"""
+
+
+def access_kind(instruction: Instruction) -> str:
+    """Return the kind of an access: ``"red"`` for an atomic addition, ``"atom"`` for a compare-exchange."""
+    update = None if instruction.reference is None else instruction.reference.update
+    return instruction.kind if update is None else "atom" if update.is_loop else "red"
 
 
 def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
     """Return the mean number of active lanes of each instruction; *lanes* is the mean number of lanes of a warp."""
     graph, of_example, parts = warps.graph, warps.example.lanes, parted(warps)
     return [
-        lanes * (_of_access(warps, each) * parts.get(each.origin or 0, 1.0) / of_example or _share(loops))
+        lanes * (_of_access(warps, each) * parts.get(each.origin or 0, 1.0) / of_example or _share(warps, each, loops))
         for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
     ]
 
@@ -263,8 +295,14 @@ def _of_access(warps: WarpClass, instruction: Instruction) -> float:
     return 0.0 if access is None or access.refusal or instruction.is_idle else float(access.profile.mean("lanes"))
 
 
-def _share(loops: tuple[Loop, ...]) -> float:
-    """Return the mean share of lanes active in an iteration of *loops*; lanes may leave at different iterations."""
+def _share(warps: WarpClass, instruction: Instruction, loops: tuple[Loop, ...]) -> float:
+    """Return the mean share of lanes that are active in *instruction*, inside *loops*.
+
+    Conditions select lanes, and lanes may leave loops at different iterations.
+    """
+    share = warps.active.get((instruction.source, instruction.predicates))
+    if share is not None:
+        return float(share)
     loop = next((each for each in reversed(loops) if any(each.lanes)), None)
     if loop is None:
         return 1.0
@@ -305,24 +343,27 @@ def _metrics(sums: _Sums) -> Iterator[tuple[str, float]]:
 
 
 def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
-    ways = (("load", "read", "ld"), ("store", "write", "st"))
+    words = {"load": "read", "store": "write", "red": "red", "atom": "atom"}
     shared = _shared_cache(sums.timed.device)
-    yield "dram__sectors_read.sum", sums.moved(DRAM, "load")
+    yield "dram__sectors_read.sum", sums.dram["load"]
     yield "dram__sectors_write.sum", sums.written
-    for direction, word, _ in ways:
+    for direction, word in words.items():
         if shared is not None:
             yield f"lts__t_sectors_op_{word}.sum", sums.looked_up(direction)
             yield f"lts__t_sectors_srcunit_tex_op_{word}.sum", sums.moved(shared, direction)
-    for direction, _, op in ways:
-        yield f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", sums.accesses[MemorySpace.GLOBAL, direction]
-    for space, name in ((MemorySpace.GLOBAL, "global"), (MemorySpace.PRIVATE, "local")):
-        for direction, _, op in ways:
-            yield f"{L1_SECTORS}_{name}_op_{op}.sum", sums.sectors[space, direction]
-    for direction, _, op in ways:
-        yield (
-            f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
-            sums.wavefronts[MemorySpace.LOCAL, direction],
-        )
+    for direction, op in OPERATIONS.items():
+        requests, sectors = (each[MemorySpace.GLOBAL, direction] for each in (sums.accesses, sums.sectors))
+        yield f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", requests
+        yield f"{L1_SECTORS}_global_op_{op}.sum", sectors
+        per_request = sectors / requests if requests else 0.0
+        yield f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{op}.ratio", per_request
+    for direction, op in LOADS_AND_STORES:
+        yield f"{L1_SECTORS}_local_op_{op}.sum", sums.sectors[MemorySpace.PRIVATE, direction]
+    for direction, op in LOADS_AND_STORES:
+        wavefronts = sums.wavefronts[MemorySpace.LOCAL, direction]
+        yield f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum", wavefronts
+        conflicts = wavefronts - sums.accesses[MemorySpace.LOCAL, direction]
+        yield f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum", conflicts
     yield "l1tex__data_pipe_lsu_wavefronts.sum", sum(sums.wavefronts.values())
 
 
@@ -331,8 +372,9 @@ def _of_instructions(sums: _Sums) -> Iterator[tuple[str, float]]:
     for sort, number in sums.threads.items():
         yield f"smsp__sass_thread_inst_executed_op_{sort}_pred_on.sum", number
     lanes = sum(sums.threads.values()) / sums.instructions if sums.instructions else 0.0
-    yield "smsp__thread_inst_executed_per_inst_executed.ratio", lanes
-    yield "smsp__thread_inst_executed_per_inst_executed.pct", 100 * lanes / sums.timed.device.needed("warp_size")
+    for which in ("thread_inst_executed", "thread_inst_executed_pred_on"):
+        yield f"smsp__{which}_per_inst_executed.ratio", lanes
+        yield f"smsp__{which}_per_inst_executed.pct", 100 * lanes / sums.timed.device.needed("warp_size")
 
 
 def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
@@ -373,8 +415,8 @@ def _of_bandwidth(sums: _Sums, cycles: float) -> Iterator[tuple[str, float]]:
     device = sums.timed.device
     shared = _shared_cache(device)
     through = (
-        (shared, "lts__t_sectors", sums.looked_up("load") + sums.looked_up("store")),
-        (DRAM, "dram__throughput", sums.moved(DRAM, "load") + sums.written),
+        (shared, "lts__t_sectors", sum(map(sums.looked_up, OPERATIONS))),
+        (DRAM, "dram__throughput", sums.dram["load"] + sums.written),
     )
     for name, metric, sectors in through:
         if name is not None:

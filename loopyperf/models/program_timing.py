@@ -6,16 +6,20 @@ from functools import cached_property
 from itertools import chain
 
 from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
+from loopyperf.counts.atomic_updates import IN_LOOPS, IN_SLICES, ON_ANY_MEMORY, SLICE
 from loopyperf.counts.item import MemorySpace
+from loopyperf.counts.memory_accesses import Update
 from loopyperf.counts.sizes import check_64_bit
 from loopyperf.device.description import Device
 from loopyperf.device.parts import Per
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg, distinct
 from loopyperf.idg.program import Instruction
-from loopyperf.kernel.launches import Assumed
+from loopyperf.kernel.launches import Assumed, Assumption
 from loopyperf.memory.kernel_profile import Quantity, WarpClass
 from loopyperf.memory.private_reuse import StackReuse, private_access
+from loopyperf.memory.sectors import LINE, SECTOR
+from loopyperf.memory.touched_sectors import Touched
 from loopyperf.models.timing import InstructionTimes, NeededNumbers, limit_substitutions
 from loopyperf.models.traffic import (
     ArrayStream,
@@ -24,6 +28,7 @@ from loopyperf.models.traffic import (
     levels_that_serve,
     levels_that_serve_stacks,
     sectors_touched,
+    stored_at_once,
 )
 from loopyperf.pipeline.core import Batches
 from loopyperf.pipeline.expression_code import coded_graph
@@ -74,19 +79,33 @@ class WarpAccesses:
         )
 
     def requests(
-        self, served: Mapping[ArrayStream, Served], of_stacks: Mapping[str, Served]
+        self, served: Mapping[ArrayStream, Served], of_stacks: Mapping[str, Served], residence: Residence
     ) -> Iterator[Request | None]:
         """Yield the request of each instruction, given the levels that serve accesses; None without a memory access."""
         for each in self.graph.instructions:
             if each.reference is None or each.is_idle:
                 yield None
             elif each.subsystem == MemorySpace.LOCAL:
-                yield Request(each.reference.array, wavefronts=self._mean(each, "wavefronts"))
+                wavefronts, update = self._mean(each, "wavefronts"), each.reference.update
+                is_loop = update is not None and update.is_loop
+                updates = wavefronts / residence.on_core if is_loop else 0.0
+                yield Request(each.reference.array, wavefronts=wavefronts, updates=updates)
             else:
                 is_of_stack = each.subsystem == MemorySpace.PRIVATE
                 yield self.request(
                     each, of_stacks[each.kind] if is_of_stack else served[ArrayStream(each.reference.array, each.kind)]
                 )
+
+    def in_sequence(self, instruction: Instruction, updated: Touched) -> float:
+        """Return the updates of an atomic update that follow one another if resident groups update so much at once.
+
+        A loop around a compare-exchange repeats for other updates of its element; the shared cache adds to one element
+        of each part of :data:`SLICE` bytes at a time.
+        """
+        assert instruction.reference is not None
+        if instruction.reference.update.is_loop:
+            return self._mean(instruction, "lanes") / max(1.0, float(updated.sectors) * 8 * SECTOR / instruction.bits)
+        return self._mean(instruction, "updates") / max(1.0, float(updated.lines) * LINE / SLICE)
 
     def request(self, instruction: Instruction, served: Served | None = None) -> Request:
         """Return the request of an access to global or private memory that the levels *served* serve."""
@@ -185,9 +204,37 @@ class _LaunchTiming:
             balance=balance,
             balances=balances,
             balances_alone=dict(self._balances(one_group=True)),
-            assumed=(*launch.assumed, *(each for one in accesses for each in one.assumed), *launch.footprints.assumed),
+            assumed=(
+                *launch.assumed,
+                *(each for one in accesses for each in one.assumed),
+                *launch.footprints.assumed,
+                *self._on_updates(timing),
+            ),
+            unknown_collisions=tuple(dict.fromkeys(self._unknown_collisions())),
             substitutions=(*limit_substitutions(device), *timing.substituted),
         )
+
+    def _updates(self) -> Iterator[tuple[Instruction, Update]]:
+        """Yield the atomic updates of all warps."""
+        for each in (each for graph in self.graphs.values() for each in graph.instructions):
+            if each.reference is not None and each.reference.update is not None and not each.is_idle:
+                yield each, each.reference.update
+
+    def _on_updates(self, timing: InstructionTimes) -> Iterator[Assumption]:
+        """Yield the assumptions about collisions of atomic updates."""
+        for each, update in self._updates():
+            sentence = IN_LOOPS if update.is_loop else IN_SLICES
+            if not timing.has_time_of_updates:
+                sentence = ON_ANY_MEMORY
+            elif each.subsystem == MemorySpace.LOCAL and not update.is_loop:
+                continue
+            yield Assumption(sentence, each.reference.array, each.reference.array)
+
+    def _unknown_collisions(self) -> Iterator[str]:
+        """Yield what the time does not include: collisions of updates whose elements depend on data."""
+        for each, update in self._updates():
+            if each.address is None and update.distinct is None:
+                yield f"further collisions of updates of {each.reference.array}"
 
     # {{{ programs of warps
 
@@ -264,8 +311,27 @@ class _LaunchTiming:
         found: dict[int, Requests] = {}
         for program, accesses in self.accesses.items():
             kind = program % len(self.launch.classes)
-            found[program] = found[kind] if kind in found else tuple(accesses.requests(served, of_stacks))
+            if kind not in found:
+                plain = accesses.requests(served, of_stacks, self.residence)
+                found[kind] = tuple(
+                    self._updating(accesses, *each) for each in zip(accesses.graph.instructions, plain, strict=True)
+                )
+            found[program] = found[kind]
         return found
+
+    def _updating(self, accesses: WarpAccesses, instruction: Instruction, request: Request | None) -> Request | None:
+        """Return *request* with its atomic updates, if it has any in global memory."""
+        update = None if instruction.reference is None else instruction.reference.update
+        if request is None or request.served is None or update is None:
+            return request
+        updates = accesses.in_sequence(instruction, self.updated.get(request.array, Touched()))
+        served = replace(request.served, is_fetched=not update.is_loop)
+        return replace(request, served=served, updates=updates, added="" if update.is_loop else instruction.scalar)
+
+    @cached_property
+    def updated(self) -> Mapping[str, Touched]:
+        """Return array -> the part that the resident groups store to."""
+        return stored_at_once(self.launch, self.residence)
 
     def _served(self) -> Mapping[ArrayStream, Served]:
         """Return the levels that serve accesses of the mean group, by the middle one of those that access most."""
@@ -361,13 +427,12 @@ def _keyed(
     if request is None:
         what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
         return what, lambda: [timing.arithmetic(instruction)]
-    served = request.served
+    served, updates = request.served, (request.updates, request.added)
     if served is None:
-        return (subsystem, request.wavefronts), lambda: [timing.local_memory(request.wavefronts)]
+        return (subsystem, request.wavefronts, updates), lambda: [timing.local_memory(request)]
     asked = NeededNumbers(request.sectors, request.lines, request.wavefronts)
-    return (kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked), lambda: timing.memory(
-        kind, served, asked
-    )
+    what = kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked, updates
+    return what, lambda: [*timing.memory(kind, served, asked), *timing.updates(request)]
 
 
 # }}}

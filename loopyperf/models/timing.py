@@ -34,7 +34,7 @@ from loopyperf.kernel.launches import sentences
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.workload import ASPECTS, START, Aspect, in_files
 from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
-from loopyperf.pipeline.timed_program import Served, TimedLaunch, TimedProgram
+from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram
 
 PACKED = 8, 6
 """compute capability from which the integer lanes convert 32-bit integers to f32"""
@@ -55,9 +55,9 @@ def pipeline_column(pipeline: str, instruction: Instruction, launch: TimedLaunch
 
 
 def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
-    """Return whether *pipeline* is a memory level that all cores of the device share."""
+    """Return whether *pipeline* is a memory level that all cores of the device share, or part of one."""
     try:
-        return launch.device.level(pipeline).per == Per.DEVICE
+        return pipeline == Pipeline.ATOMICS or launch.device.level(pipeline).per == Per.DEVICE
     except MissingNumberError:
         return False
 
@@ -293,22 +293,24 @@ class InstructionTimes:
             return float(self.device.issue_latency(*LOAD_LOCAL))
         return float(level_issue(self.device, "local", WAVEFRONT))
 
-    def local_memory(self, wavefronts: float) -> Timed:
-        """Return the time of a local memory access with *wavefronts* accesses of the banks.
+    def local_memory(self, request: Request) -> Timed:
+        """Return the time of a local memory access.
 
         Addresses go through the load/store units, then data through the banks: the slower of the two determines when
-        the next access may issue.
+        the next access may issue. In a loop around a compare-exchange, each update of an element follows a load and an
+        exchange.
         """
-        device, again = self.device, max(0, wavefronts - 1)
+        device, again = self.device, max(0, request.wavefronts - 1)
         level = device.level("local")
         timed_issue, timed_latency = (device.resting_on(field, *LOAD_LOCAL) for field in LATENCY_FIELDS)
         alone = max(self.least, device.issue_latency(*LOAD_LOCAL)) if timed_issue else self.least
         latency, refusal = _known(
             lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")
         )
+        in_loop = 2 * request.updates * float(latency or 0)
         return Timed(
             self.pipeline_of("local"),
-            max(alone, (1 + again) * self.wavefront),  # Lemeire, section 6.3; see Lambdas.with_conflicts
+            max(alone, (1 + again) * self.wavefront, in_loop),  # Lemeire, section 6.3; see Lambdas.with_conflicts
             None if latency is None else latency + again * self.wavefront,
             is_issue_assumed=self._assumes("throughput", "local memory", timed_issue or bandwidth(level)),
             assumed_latency=self._assumes(
@@ -336,6 +338,30 @@ class InstructionTimes:
         completion = None if latency is None else max(latency, 1.0)
         waiting = Timed("", 0, completion, assumed_latency=part, refusal=refusal)
         return tuple(self._on_levels(served.reaching(kind), asked, waiting))
+
+    @property
+    def has_time_of_updates(self) -> bool:
+        """Return whether the time of colliding atomic updates is modeled: not if each lane is a loop iteration."""
+        return self.device.lanes == Lanes.TOGETHER
+
+    def updates(self, request: Request) -> Iterator[Timed]:
+        """Yield the time of the atomic updates of a *request* that follow one another, in memory that all cores share.
+
+        A compare-exchange succeeds once per round trip.
+        """
+        if not request.updates or not self.has_time_of_updates:
+            return
+        is_assumed = False
+        if request.added:
+            dtype = request.added if request.added.startswith("f") else f"i{request.added[1:]}"
+            each = self.device.issue_latency("atomic", dtype)
+            number = self.device.resting_on("issue", "atomic", dtype)
+            is_assumed = self._assumes("throughput", f"atomic {dtype}", number)
+        else:
+            each = self.latency(next(level.name for level in self.device.memory if level.per == Per.DEVICE))
+        least = max(request.updates * float(each), 1 / STEADY)
+        issue = least * self.device.needed("cores")
+        yield Timed(Pipeline.ATOMICS, issue, 1, is_issue_assumed=is_assumed, shared=Shared("", issue, least))
 
     def _on_levels(self, reaching: Mapping[str, float], asked: NeededNumbers, waiting: Timed) -> Iterator[Timed]:
         """Yield the time of the part of an access that reaches each level; *waiting* has the latency common to all."""

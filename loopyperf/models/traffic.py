@@ -359,6 +359,12 @@ def sectors_touched(launch: LaunchProfile) -> float:
     return float(once + sum(each.sectors + stored[array].sectors for array, each in first.items()))
 
 
+def stored_at_once(launch: LaunchProfile, residence: Residence) -> Mapping[str, Touched]:
+    """Return array -> the part that the resident groups in the middle of *launch* store to."""
+    sets = working_sets(launch.footprints)
+    return sets.touched(sets.program, neighbours(launch, residence.on_device).window, kind="store")
+
+
 def levels_that_serve_stacks(
     launch: LaunchProfile, device: Device, residence: Residence, stacks: Mapping[int, StackReuse], order: Sequence[int]
 ) -> dict[str, Served]:

@@ -40,10 +40,16 @@ class Served:
     waited: Mapping[str, float]
     """level -> share of accesses that wait for it; 1 for the nearest. An access to data that another one has requested
     in the same iteration waits as long as that one."""
+    is_fetched: bool = False
+    """whether stores also fetch the data from DRAM, as atomic additions do"""
 
     def reaching(self, kind: str) -> dict[str, float]:
         """Return level -> share of a load's or store's traffic that passes through it, nearest first."""
-        return {name: 1.0 if kind == Opcode.STORE and name != DRAM else share for name, share in self.asked.items()}
+        times = {DRAM: 2.0 if self.is_fetched else 1.0}
+        return {
+            name: 1.0 if kind == Opcode.STORE and name != DRAM else share * times.get(name, 1.0)
+            for name, share in self.asked.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,11 @@ class Request:
     """passes through the banks of local memory, or of the cache that contains it"""
     served: Served | None = None
     """levels that it reaches; None for local memory, and if unknown"""
+    updates: float = 0.0
+    """atomic updates of one element, or of neighboring ones, that follow one another, if all resident groups execute it
+    at once"""
+    added: str = ""
+    """type of an atomic update by one instruction, e.g. ``"f32"``; empty for a loop around a compare-exchange"""
 
     def reaching(self, kind: str) -> dict[str, float]:
         """Return level -> sectors that pass through it, for an access of that *kind*; see :meth:`Served.reaching`."""
@@ -185,6 +196,8 @@ class TimedLaunch:
     """the same ratios if each core has at most one group"""
     assumed: tuple[Assumed, ...]
     """assumptions about the kernel"""
+    unknown_collisions: tuple[str, ...]
+    """collisions of atomic updates that the time does not include, because data determines them"""
     substitutions: tuple[Substitution, ...]
     """assumed values of missing device parameters"""
     made: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import islice
 from math import inf, log
 from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
+from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, abridged, plain, tagged
 from loopyperf.errors import NAMED, ParameterError, unanswered
@@ -37,6 +39,8 @@ from loopyperf.stages.case import merged_sizes
 from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none could be predicted"
+NOTED = 8
+"""number of fastest variants whose notes on atomic updates are repeated"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -393,11 +397,20 @@ def ranking_of(
         estimates=estimates,
         failures=failures,
         beaten=beaten,
-        notes=(*predictor.notes, *notes),
+        notes=(*predictor.notes, *notes, *_on_atomic_updates(estimates)),
         variants={each.name: each for each in variants},
         errors=errors_of(predictor.uncertainty),
         typical=typical,
     )
+
+
+def _on_atomic_updates(estimates: Mapping[str, Estimate]) -> Iterator[str]:
+    """Yield the notes on atomic updates of the fastest variants, each with the names of its variants."""
+    found: dict[str, list[str]] = {}
+    for name, estimate in islice(estimates.items(), NOTED):
+        for note in (each for each in estimate.notes if each.startswith(ATOMIC_UPDATES)):
+            found.setdefault(note, []).append(name)
+    yield from (f"{listed(names, NAMED)}: {note}" for note, names in found.items())
 
 
 def _spread(estimate: Estimate) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pymbolic.primitives as prim
 from loopy.kernel.function_interface import InKernelCallable
-from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
+from loopy.kernel.instruction import Assignment, InstructionBase, MultiAssignmentBase
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
@@ -26,6 +26,7 @@ from loopyperf.counts.arithmetic import (
     number_type,
     real_functions,
 )
+from loopyperf.counts.atomic_updates import atomically_added, is_atomic, update_of
 from loopyperf.counts.conditions import Conditions, Guard, disjoint_conditions, parts, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Access, Direction, Item, MemorySpace, Operation
@@ -134,6 +135,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     _vector: VectorLoop | None
     _evaluated: Mapping[Any, Evaluation]
     """condition that guards the statement -> its evaluation, with parts of conditions"""
+    _is_loop: bool | None
+    """whether the statement is an atomic update by a compare-exchange loop; None if it is no atomic update"""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
         """Translate for *kernel*; *typical* gives the operations of foreign code."""
@@ -199,8 +202,14 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             self._assume_cost(*foreign, conditions, [])
             return
         assignment = cast("MultiAssignmentBase", instruction)
+        found = list(self._code.evaluated(assignment))
+        self._is_loop = None
+        if isinstance(assignment, Assignment) and is_atomic(assignment):
+            added = atomically_added(self.kernel, assignment)
+            self._is_loop = added is None
+            found = found if added is None else [(added, found[0][1])]
         values: list[Value] = []
-        for expression, context in self._code.evaluated(assignment):
+        for expression, context in found:
             self._selects.begin(expression)
             values.append(self.rec(expression, conditions, context))
         for place, assignee in enumerate(assignment.assignees):
@@ -351,7 +360,10 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def _access(self, found: Reference, text: str, operands: Sequence[Value], conditions: Conditions) -> Value:
         node = self._add(Opcode(found.direction), f"b{found.bits}", found.space, text, conditions, operands)
         index = resolved(self.kernel, self.typical, found.index, self.kernel.known_temporaries)
-        self.drafts[node].reference = replace(found, index=index)
+        found = replace(found, index=index)
+        if found.direction == "store" and self._is_loop is not None:
+            found = replace(found, update=update_of(self.kernel, self.typical, found, self._is_loop))
+        self.drafts[node].reference = found
         return Value(node)
 
     def _load(self, expr: Any, name: str, index: tuple[Any, ...], conditions: Conditions) -> Value:

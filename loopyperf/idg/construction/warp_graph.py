@@ -303,7 +303,8 @@ def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instr
         predicates=frozenset(_predicates(executed, draft)),
         on_data=tuple(sorted(_on_data(draft, run.on_data), key=str)),
         is_assumed=draft.number is not None,
-        is_volatile=draft.reference is not None and isinstance(executed.kernel.loopy_kernel.target, VOLATILE),
+        is_volatile=draft.reference is not None
+        and (draft.reference.update is not None or isinstance(executed.kernel.loopy_kernel.target, VOLATILE)),
         defines=executed.program.private.defined(place, _to_iterations(executed, draft)),
     )
 
