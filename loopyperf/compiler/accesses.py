@@ -52,8 +52,6 @@ class _Finder:
             each = None if isinstance(item, Loop) else self.graph.instructions[item]
             if each is None or each.kind == Opcode.BARRIER:
                 stored, unread = {}, set()
-            elif each.reference is not None and each.reference.update is not None:
-                unread.difference_update(stored.pop(each.reference.array, ()))
             elif each.reference is not None and not each.is_volatile and not isinstance(item, Loop):
                 known = stored.setdefault(each.reference.array, [])
                 if each.kind == Opcode.LOAD:

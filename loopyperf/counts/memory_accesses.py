@@ -37,7 +37,8 @@ class Update:
     is_combined: bool = False
     """whether the compiler first adds up the values of a warp's lanes, so that one lane updates the element"""
     distinct: int | None = None
-    """typical number of elements that the lanes of a warp update at once, if data determines them and it is given"""
+    """typical number of elements that are updated at once, by a warp and by all warps, if data determines them and it
+    is given"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,7 @@ class Typical:
         return self._positive(f"len({array})", "a number of elements")
 
     def distinct(self, array: str) -> int | None:
-        """Return the number of elements of *array* that a warp updates at once; None if it is not given.
+        """Return the number of elements of *array* that warps update at once; None if it is not given.
 
         The keyword is ``distinct(array)``. Raises :class:`ParameterError` for anything but a positive integer.
         """

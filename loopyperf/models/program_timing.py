@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from math import inf
 
 from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
 from loopyperf.counts.atomic_updates import IN_LOOPS, IN_SLICES, ON_ANY_MEMORY, SLICE
@@ -97,15 +98,19 @@ class WarpAccesses:
                 )
 
     def in_sequence(self, instruction: Instruction, updated: Touched) -> float:
-        """Return the updates of an atomic update that follow one another if resident groups update so much at once.
+        """Return the updates of an atomic update that follow one another if the resident groups update that much.
 
         A loop around a compare-exchange repeats for other updates of its element; the shared cache adds to one element
         of each part of :data:`SLICE` bytes at a time.
         """
-        assert instruction.reference is not None
-        if instruction.reference.update.is_loop:
-            return self._mean(instruction, "lanes") / max(1.0, float(updated.sectors) * 8 * SECTOR / instruction.bits)
-        return self._mean(instruction, "updates") / max(1.0, float(updated.lines) * LINE / SLICE)
+        update, symbolic = instruction.reference.update, instruction.symbolic
+        is_one = symbolic is not None and not any("." in name for name in symbolic.names)
+        most = 1 if is_one else update.distinct or inf
+        if update.is_loop:
+            return self._mean(instruction, "lanes") / max(
+                1.0, min(most, float(updated.sectors) * 8 * SECTOR / instruction.bits)
+            )
+        return self._mean(instruction, "updates") / max(1.0, min(most, float(updated.lines) * LINE / SLICE))
 
     def request(self, instruction: Instruction, served: Served | None = None) -> Request:
         """Return the request of an access to global or private memory that the levels *served* serve."""
