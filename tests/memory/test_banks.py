@@ -1,11 +1,14 @@
 """Wavefronts of local memory accesses, derived by hand and compared with a bank-by-bank count."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.memory import BankAccess, bank_access
+from loopyperf.memory.sectors import updates_in_sequence
 from tests.idg.brute_force_warp import wavefronts
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 16])
@@ -40,6 +43,18 @@ def test_wavefronts_equal_bank_by_bank_count_for_shared_words(element: int, plac
     access = bank_access(np.arange(32), np.array(list(lanes.values())), element)
     assert access.ideal_wavefronts == element // 8
     assert access.wavefronts == sum(wavefronts(lanes, element, is_load=True))
+
+
+@given(places=st.dictionaries(st.integers(0, 31), st.integers(0, 300), min_size=1))
+def test_updates_of_one_address_or_bank_follow_one_another(places: dict[int, int]) -> None:
+    numbers, addresses = np.array(list(places)), 4 * np.array(list(places.values()))
+    by_bank = Counter(address // 4 % 32 for address in addresses.tolist())
+    assert bank_access(numbers, addresses, 4, is_load=False, is_update=True).wavefronts == max(by_bank.values())
+    by_address = Counter(addresses.tolist())
+    by_sector: dict[int, int] = {}
+    for address, lanes in by_address.items():
+        by_sector[address // 32] = max(lanes, by_sector.get(address // 32, 0))
+    assert updates_in_sequence(addresses) == sum(by_sector.values())
 
 
 def test_wavefronts_derived_by_hand(subtests: pytest.Subtests) -> None:

@@ -1,5 +1,7 @@
 """Test predicted profiler counters against sums computed by hand."""
 
+from collections.abc import Mapping
+
 import loopy as lp
 import numpy as np
 import pytest
@@ -46,6 +48,7 @@ def test_streaming_kernel_moves_each_sector_once_through_all_levels():
     for direction, op in (("read", "ld"), ("write", "st")):
         assert found[f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum"] == MANY / 32
         assert found[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum"] == MANY / 8
+        assert found[f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{op}.ratio"] == 4
         assert found[f"lts__t_sectors_op_{direction}.sum"] == pytest.approx(MANY / 8)
     left = 0.5 * 5.5 * 2**20 / 32  # sectors in L2 that are written back after the launch
     assert found["dram__sectors_read.sum"] == pytest.approx(MANY / 8)
@@ -64,6 +67,7 @@ def test_padding_reduces_bank_conflicts_of_column_accesses(pad: int, wavefronts:
     found = lpp.counters(transposed_tile(pad), **TURING)
     for op in ("ld", "st"):
         assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == 128 * wavefronts
+        assert found[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum"] == 128 * (wavefronts - 1)
 
 
 def test_partial_warps_reduce_the_mean_number_of_lanes():
@@ -95,9 +99,67 @@ def test_each_launch_has_its_own_counters():
 def test_unknown_metric_is_refused():
     found = lpp.counters(doubled(), n=64, **TURING)
     with pytest.raises(
-        ParameterError, match=r"'dram__cycles' is not predicted; choose one of: dram__sectors_read\.sum, "
+        ParameterError, match=r"^metric 'dram__cycles' is not predicted; list\(counters\) shows those that are$"
     ):
         _ = found["dram__cycles"]
+
+
+def test_counters_are_a_mapping():
+    found = lpp.counters(doubled(), n=64, **TURING)
+    (launch,) = found.launches
+    assert isinstance(found, Mapping)
+    assert dict(found) == dict(launch.values)
+    assert (len(found), list(found)) == (len(launch.values), list(launch.values))
+    for each in (found, launch):
+        assert "dram__sectors_read.sum" in each
+        assert "dram__cycles" not in each
+    assert found.get("dram__cycles", 0.5) == 0.5
+    several = lpp.counters(two_launches(), n=1024, **TURING)
+    assert "dram__sectors_read.sum" in several
+    assert set(several) == set(found)
+
+
+SINES, COSINES = (" + ".join(f"{function}(x[g, i] + {number})" for number in range(8)) for function in ("sin", "cos"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "lanes"),
+    [
+        ("i < 16", [i < 16 for i in range(32)]),
+        ("i % 2 == 0", [i % 2 == 0 for i in range(32)]),
+        ("i < 24", [i < 24 for i in range(32)]),
+        ("g < 512", [True] * 32),
+    ],
+)
+def test_lanes_of_divergent_branches_equal_their_enumeration(condition: str, lanes: list[bool]):
+    kernel = lp.make_kernel(
+        "{[g, i]: 0 <= g < 1024 and 0 <= i < 32}",
+        f"""
+        for g, i
+            if {condition}
+                y[g, i] = {SINES}  {{id=sines, nosync=cosines}}
+            else
+                y[g, i] = {COSINES}  {{id=cosines, nosync=sines}}
+            end
+        end
+        """,
+        [lp.GlobalArg("x, y", np.float32, shape=(1024, 32))],
+        lang_version=(2018, 2),
+    )
+    kernel = lp.tag_inames(kernel, "g:g.0, i:l.0")
+    by_lane = {"sines": sum(lanes), "cosines": 32 - sum(lanes) or 32}
+    machine = lpp.machine_program(kernel, **TURING)
+    executed = dict.fromkeys((*by_lane, ""), 0.0)
+    for warps in machine.launches[0].classes:
+        for each in warps.graph.instructions:
+            executed[each.source if each.source in by_lane else ""] += warps.warps * float(each.executions)
+    expected = (32 * executed[""] + sum(by_lane[name] * executed[name] for name in by_lane)) / sum(executed.values())
+    found = lpp.counters(kernel, **TURING)
+    for which in ("", "_pred_on"):
+        assert found[f"smsp__thread_inst_executed{which}_per_inst_executed.ratio"] == pytest.approx(expected)
+    remarks = lpp.explain(kernel, **TURING).devices[0]
+    shown = {name: remarks.lanes_at(name) for name in by_lane}
+    assert shown == {name: "" if number == 32 else f"{number} lanes" for name, number in by_lane.items()}
 
 
 def test_device_of_another_vendor_is_refused():
@@ -111,9 +173,8 @@ def test_all_metrics_but_ratios_have_a_unit():
     units = {metric: unit_of_metric(metric) for metric in found.launches[0].values}
     assert units["dram__sectors_read.sum"] == "sectors"
     assert units["smsp__issue_active.avg.pct_of_peak_sustained_active"] == "%"
-    assert [metric for metric, unit in units.items() if not unit] == [
-        "smsp__thread_inst_executed_per_inst_executed.ratio"
-    ]
+    assert all(metric.endswith(".ratio") for metric, unit in units.items() if not unit)
+    assert units["smsp__thread_inst_executed_per_inst_executed.ratio"] == ""
 
 
 def test_constant_memory_is_loaded_only_with_lane_dependent_indices():
