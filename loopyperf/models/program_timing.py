@@ -432,12 +432,16 @@ def _keyed(
     if request is None:
         what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
         return what, lambda: [timing.arithmetic(instruction)]
-    served, updates = request.served, (request.updates, request.added)
+    served = request.served
     if served is None:
-        return (subsystem, request.wavefronts, updates), lambda: [timing.local_memory(request)]
+        what = subsystem, request.wavefronts, request.updates
+        return what, lambda: [timing.local_memory(request.wavefronts, request.updates)]
     asked = NeededNumbers(request.sectors, request.lines, request.wavefronts)
-    what = kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked, updates
-    return what, lambda: [*timing.memory(kind, served, asked), *timing.updates(request)]
+    array = "" if subsystem == MemorySpace.PRIVATE else request.array
+    return (kind, subsystem, array, asked, request.updates, request.added), lambda: [
+        *timing.memory(kind, served, asked),
+        *timing.updates(request),
+    ]
 
 
 # }}}

@@ -293,21 +293,21 @@ class InstructionTimes:
             return float(self.device.issue_latency(*LOAD_LOCAL))
         return float(level_issue(self.device, "local", WAVEFRONT))
 
-    def local_memory(self, request: Request) -> Timed:
-        """Return the time of a local memory access.
+    def local_memory(self, wavefronts: float, updates: float = 0.0) -> Timed:
+        """Return the time of a local memory access with *wavefronts* accesses of the banks.
 
         Addresses go through the load/store units, then data through the banks: the slower of the two determines when
-        the next access may issue. In a loop around a compare-exchange, each update of an element follows a load and an
+        the next access may issue. In a loop around a compare-exchange, each of its *updates* follows a load and an
         exchange.
         """
-        device, again = self.device, max(0, request.wavefronts - 1)
+        device, again = self.device, max(0, wavefronts - 1)
         level = device.level("local")
         timed_issue, timed_latency = (device.resting_on(field, *LOAD_LOCAL) for field in LATENCY_FIELDS)
         alone = max(self.least, device.issue_latency(*LOAD_LOCAL)) if timed_issue else self.least
         latency, refusal = _known(
             lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")
         )
-        in_loop = 2 * request.updates * float(latency or 0)
+        in_loop = 2 * updates * float(latency or 0)
         return Timed(
             self.pipeline_of("local"),
             max(alone, (1 + again) * self.wavefront, in_loop),  # Lemeire, section 6.3; see Lambdas.with_conflicts
