@@ -271,6 +271,7 @@ class _Spilled:
                 ),
                 executions=like.executions if region.is_at(place) else self._executions(place, condition, region),
                 condition=condition,
+                on_data=like.on_data if region.is_at(place) else (),
                 operands=(Operand(),) if direction == "store" else (),
                 address=element.address,
             )
