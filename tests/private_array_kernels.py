@@ -64,6 +64,35 @@ def in_triangle(length: int) -> lp.TranslationUnit:
     return lp.prioritize_loops(_kernel([domain], "a[i] = x[i, t]\ny[p, t] = y[p, t] + o*a[p]", length), "o,p")
 
 
+def in_square(index: str, domain: str, columns: int, *, written_out: bool = True) -> lp.TranslationUnit:
+    """Return a kernel that uses the elements *index* of a private array of 16 rows: those of i and j in *domain*."""
+    inames = f"0<=t<32 and 0<=i,o<16 and 0<=j,p<18 and {domain} and {domain.replace('i', 'o').replace('j', 'p')}"
+    unit = lp.make_kernel(
+        f"[n] -> {{[t, i, j, o, p]: {inames}}}",
+        f"""
+        for t
+            for i, j
+                a[{index}] = x[i, j, t]
+            end
+            for o, p
+                y[o, p, t] = 2*a[{index.replace("i", "o").replace("j", "p")}]
+            end
+        end
+        """,
+        [
+            lp.GlobalArg("x,y", np.float32, shape="16,18,n"),
+            lp.TemporaryVariable("a", np.float32, shape=(16, columns), address_space=lp.AddressSpace.PRIVATE),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions="n >= 32",
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+        name="square",
+    )
+    unit = lp.prioritize_loops(lp.prioritize_loops(unit, "i,j"), "o,p")
+    return lp.tag_inames(unit, {"t": "l.0"} | dict.fromkeys("ijop" if written_out else "", "unr"))
+
+
 def by_data(length: int) -> lp.TranslationUnit:
     """Return a kernel that reads the element whose index it loads from memory."""
     domain = f"[n] -> {{[t, i]: 0<=t<32 and 0<=i<{length}}}"
@@ -139,6 +168,16 @@ _OPERATORS = "\n".join(
 CUDA_VECTORS = f"#ifdef __CUDACC__\n{_OPERATORS}\n#endif"
 
 Build = Callable[[], lp.TranslationUnit]
+PARTS_OF_SQUARES: Mapping[str, tuple[Build, int]] = {
+    "a diagonal": (partial(in_square, "i, i", "j=0", 16), 16),
+    "the diagonal of a loop": (partial(in_square, "i, i", "j=0", 16, written_out=False), 16),
+    "a triangle": (partial(in_square, "i, j", "j<=i", 16), 136),
+    "two diagonals": (partial(in_square, "i, i + j", "j<=1", 17), 32),
+    "two columns": (partial(in_square, "i, 15*j", "j<=1", 16), 32),
+    "padding": (partial(in_square, "i, j", "j<=6", 18), 112),
+    "everything": (partial(in_square, "i, j", "j<=16", 17), 272),
+}
+"""kernel, and the number of elements that it uses"""
 REGISTERS: Mapping[str, Build] = {
     "two constant loops": partial(copied, 8),
     "longer constant loops": partial(copied, 64),

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from math import gcd
-from typing import Literal
+from typing import Any, Literal
 
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.loop_control import FULL, PARTIAL, RUNTIME
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import WORK_GROUP, Element, Instruction, Item, Loop, Opcode
+from loopyperf.polyhedral.expressions import holds, names_of, valued
 
 # {{{ full unrolling of loops whose variable indexes a private array
 #
@@ -202,6 +203,8 @@ class Verdict:
 
 
 CONSTANT = Verdict("registers", "all indices are constants")
+Use = tuple[Element, tuple[Loop, ...], Any]
+"""elements that an instruction uses, the loops around it, and its condition on their iterations"""
 
 
 def private_arrays(
@@ -213,14 +216,17 @@ def private_arrays(
     supports the device. *most_registers* is the number of 32-bit registers available to a work-item.
     """
     loops = IndexedLoops(graph)
-    elements: dict[str, Element] = {}
+    uses: dict[str, dict[Use, None]] = {}
     verdicts: dict[str, list[Verdict]] = {}
     for instruction, around in zip(graph.instructions, graph.loops_around, strict=True):
         for element in elements_of(instruction):
-            elements[element.array] = element
-            found = verdicts.setdefault(element.array, [_of_size(element, most_registers, capability)])
+            uses.setdefault(element.array, {})[element, around, instruction.condition] = None
+            found = verdicts.setdefault(element.array, [CONSTANT])
             found += _of_index(element, around, loops, None if capability >= TURING else bool(instruction.tests))
-    return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
+    if capability < TURING:
+        for name, each in uses.items():
+            verdicts[name].append(_of_size(each, most_registers))
+    return tuple(_array(next(iter(uses[name]))[0], verdicts[name]) for name in sorted(uses))
 
 
 def private_arrays_of(
@@ -246,9 +252,9 @@ ALIGNED = 16
 def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: int) -> tuple[PrivateArray, ...]:
     """Return *arrays* with the places that explain a compiler's *stack_frame*, in bytes.
 
-    Up to *spilled* of the bytes are spilled registers. The arrays in memory are those whose sizes add up to the rest.
-    Among several solutions, those count that move the fewest arrays of certain place. Arrays on which the solutions
-    disagree keep their places, and all do if there is no solution.
+    Up to *spilled* of the bytes, rounded up like arrays, are spilled registers. The arrays in memory are those whose
+    sizes add up to the rest. Among several solutions, those count that move the fewest arrays of certain place. Arrays
+    on which the solutions disagree keep their places, and all do if there is no solution.
     """
     if stack_frame and len(arrays) > SUBSETS:
         return tuple(arrays)
@@ -270,7 +276,7 @@ def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: i
 
 def by_another(array: PrivateArray, placed: PrivateArray) -> PrivateArray:
     """Return *array*, if its place is uncertain, with the likelier place at which another compiler *placed* it."""
-    if not array.is_unsure:
+    if not array.is_unsure or placed.is_unsure:
         return placed
     reason = f"{array.reason}; NVRTC, which is not the compiler used, places it in {placed.home}"
     return replace(array, reason=reason, is_likely_in_memory=placed.is_in_memory)
@@ -279,7 +285,7 @@ def by_another(array: PrivateArray, placed: PrivateArray) -> PrivateArray:
 def _fits(arrays: Sequence[PrivateArray], choice: Sequence[bool], stack_frame: int, spilled: int) -> bool:
     """Return whether the arrays of *choice* fill the stack frame, except for up to *spilled* bytes of registers."""
     sizes = [array.nbytes for array, is_there in zip(arrays, choice, strict=True) if is_there]
-    return sum(sizes) <= stack_frame <= sum(size + -size % ALIGNED for size in sizes) + spilled
+    return sum(sizes) <= stack_frame <= sum(size + -size % ALIGNED for size in (*sizes, spilled))
 
 
 def _of_all_warps(arrays: list[PrivateArray]) -> PrivateArray:
@@ -295,12 +301,38 @@ def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
     return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason, is_likely)
 
 
-def _of_size(element: Element, most_registers: int, capability: Capability) -> Verdict:
-    """Return the place that follows from the size of the array; from Turing on, registers, which may be spilled."""
-    registers = element.length * element.bits // 32
-    if registers > most_registers and capability < TURING:
+def _of_size(uses: Collection[Use], most_registers: int) -> Verdict:
+    """Return the place that follows from the elements in *uses*, for compilers of devices before Turing.
+
+    They place an array by its size only if a loop that they have to unroll indexes it.
+    """
+    any_element = next(iter(uses))[0]
+    is_written_out = all(
+        loop.is_unrolled or not depends_on(element, loop.name) for element, around, _ in uses for loop in around
+    )
+    if is_written_out or any_element.length * any_element.bits // 32 <= most_registers:
+        return CONSTANT
+    registers = len(set[int]().union(*(_addresses(*each) for each in uses))) * any_element.bits // 32
+    if registers > most_registers:
         return Verdict("unsure", f"it needs {registers} registers of {most_registers}")
     return CONSTANT
+
+
+def _addresses(element: Element, around: Sequence[Loop], condition: Any) -> set[int]:
+    """Return the offsets of the elements that *element* stands for inside the loops *around* it."""
+    names = set(element.address.names) if element.address else {""}
+    if not names <= {loop.name for loop in around}:
+        return set(range(element.length))
+    for loop in reversed(around):
+        if loop.name in names:
+            names |= names_of([loop.trips])
+    iterations: list[dict[str, int]] = [{}]
+    for loop in (loop for loop in around if loop.name in names):
+        iterations = [{**each, loop.name: number} for each in iterations for number in range(valued(loop.trips, each))]
+    if not names_of([condition]) <= names:
+        condition = None  # it also depends on loops that do not index the array
+    index = None if element.address is None else element.address.expression
+    return {valued(index, each) for each in iterations if holds(condition, each)}
 
 
 def _of_index(

@@ -1,5 +1,7 @@
 """Placement of private arrays in registers or stack memory; machine_code/test_private_arrays.py compares with nvcc."""
 
+from dataclasses import replace
+
 import pytest
 from pymbolic import parse
 
@@ -7,13 +9,14 @@ from loopyperf.compiler.private_arrays import (
     Home,
     Placement,
     PrivateArray,
+    by_another,
     placed_by_stack,
     private_arrays,
     private_arrays_of,
 )
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, LoopBound
+from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, Item, LoopBound
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
@@ -108,6 +111,30 @@ def test_placement_overrides_only_unsure_arrays(place: Placement, homes: dict[Ho
         assert likelier.is_in_memory_by(place) == is_in_memory
 
 
+def test_size_of_an_array_is_that_of_the_elements_used(subtests: pytest.Subtests) -> None:
+    """Loops that Loopy unrolls have constant indices, so an array of any size is in registers."""
+    for name, (build, number) in kernels.PARTS_OF_SQUARES.items():
+        graph = source_profile(load_kernel(build()), {"n": 32}, Typical({})).graph
+        for registers in (number - 1, number):
+            for is_unrolled in (False, True):
+                with subtests.test(name=name, registers=registers, is_unrolled=is_unrolled):
+                    (found,) = private_arrays(graph if is_unrolled else as_loops(graph), VOLTA, registers)
+                    is_certain = registers == number or (is_unrolled and "loop" not in name)
+                    assert found.home == ("registers" if is_certain else "unsure")
+                    assert is_certain or found.reason == f"it needs {number} registers of {registers}"
+
+
+def as_loops(graph: Idg) -> Idg:
+    """Return *graph* with loops that the compiler has to unroll instead of Loopy, without bounds that vary."""
+
+    def item(each: Item) -> Item:
+        if not isinstance(each, Loop):
+            return each
+        return replace(each, is_unrolled=False, bound=LoopBound((2,)), body=tuple(map(item, each.body)))
+
+    return Idg(graph.instructions, graph.edges, tuple(map(item, graph.body)))
+
+
 GROUPS = frozenset({WORK_GROUP})
 VOLTA, TURING = (7, 0), (7, 5)
 
@@ -165,6 +192,8 @@ def test_long_unrolled_loop_is_placed_by_condition_and_compiler(
         (32, 0, ("registers", "unsure", "unsure")),
         (128, 0, ("stack memory", "stack memory", "stack memory")),
         (72, 8, ("stack memory", "registers", "registers")),  # and two spilled registers
+        (16, 12, ("registers", "registers", "registers")),  # the frame is a multiple of 16 bytes
+        (80, 12, ("stack memory", "registers", "registers")),
         (1000, 0, ("stack memory", "unsure", "unsure")),  # no combination adds up to 1000 bytes
     ],
 )
@@ -177,3 +206,11 @@ def test_stack_frame_determines_which_arrays_are_in_memory(
         PrivateArray("c", 8, 32, "unsure", ""),
     ]
     assert tuple(each.home for each in placed_by_stack(arrays, stack_frame, spilled)) == homes
+
+
+def test_undecided_stack_frame_of_another_compiler_changes_nothing() -> None:
+    array = PrivateArray("a", 8, 64, "unsure", "its loop is long", is_likely_in_memory=True)
+    for frame, reason in ((64, "stack memory"), (0, "registers"), (1000, "")):
+        (placed,) = placed_by_stack([array], frame, 0)
+        by = f"its loop is long; NVRTC, which is not the compiler used, places it in {reason}"
+        assert by_another(array, placed).reason == (by if reason else "its loop is long")

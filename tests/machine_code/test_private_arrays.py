@@ -9,7 +9,7 @@ import pytest
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_arrays import private_arrays
-from loopyperf.compiler.resources import library, nvcc, resources
+from loopyperf.compiler.resources import compiled, library, nvcc, resources
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
@@ -35,6 +35,15 @@ def test_nvcc_stack_frame_matches_arrays_in_stack_memory(subtests: pytest.Subtes
             found = private_arrays(source_profile(load_kernel(unit), sizes, Typical({})).graph)
             (machine,) = resources(cuda_source(unit).code, architecture)
             assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "stack memory")
+
+
+@pytest.mark.skipif(library() is None, reason="NVRTC is not installed")
+def test_size_of_an_array_with_constant_indices_does_not_matter(subtests: pytest.Subtests) -> None:
+    """Arrays of 256 to 288 floats, of which 16 to 272 are used, are in registers."""
+    for name, (build, _) in kernels.PARTS_OF_SQUARES.items():
+        with subtests.test(name=name):
+            (machine,) = compiled(cuda_source(build()).code, "sm_70")
+            assert machine.stack_frame == 0
 
 
 # {{{ vectors
