@@ -122,7 +122,12 @@ def _from_the_value(graph: Idg, edge: Edge, stored_by: dict[int, int]) -> list[E
 # Affine addresses are immediates. The others are computed for each access.
 
 
-IRREGULAR: Mapping[str, int] = {MemorySpace.GLOBAL: 2, MemorySpace.LOCAL: 1, MemorySpace.PRIVATE: 1}
+IRREGULAR: Mapping[str, int] = {
+    MemorySpace.GLOBAL: 2,
+    MemorySpace.LOCAL: 1,
+    MemorySpace.PRIVATE: 1,
+    MemorySpace.CONSTANT: 1,
+}
 """memory space -> multiply-adds for the address of an index that changes by no constant step per iteration"""
 
 

@@ -15,6 +15,7 @@ from loopyperf.compiler.accesses import (
 )
 from loopyperf.compiler.entry import HOPPER, Capability, with_entry
 from loopyperf.compiler.folding import (
+    with_constant_memory,
     with_constant_operands,
     with_conversions,
     with_guarded_copies,
@@ -174,6 +175,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
 
 
 PASSES: dict[str, Pass] = {
+    "constant memory": with_constant_memory,
     "predication": with_predication,
     "predicated iterations": with_predicated_iterations,
     "stack memory": with_stack_memory,
@@ -210,6 +212,8 @@ OF_GPUS = frozenset(
 )
 """passes that a compiler for a CPU skips: it has instructions for divisions and roots, calls other functions, does not
 pair registers, and its work-items do not wait for each other at loop exits"""
+OF_NVIDIA = frozenset({"constant memory", "constant operands"})
+"""passes for NVIDIA's constant cache"""
 OF_CUDA = frozenset({"wide local loads"})
 """passes that NVIDIA's OpenCL C compiler skips, judging by times of matrix products (docs/compiler/memory.md, 5.1)"""
 
@@ -235,6 +239,7 @@ def lowered(
     of_device: dict[str, Pass] = {
         "stack memory": lambda graph: with_stack_memory(graph, capability, arrays=in_memory),
         "function sequences": lambda graph: with_function_sequences(graph, capability, described),
+        "constant operands": lambda graph: with_constant_operands(graph, capability),
         "entry": lambda graph: with_entry(graph, capability),
     }
     for name in (name for name in PASSES if name not in leave_out):

@@ -23,6 +23,8 @@ from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Term
 Capability = tuple[int, int]
 """compute capability of a device: major and minor version"""
 HOPPER: Capability = (9, 0)
+TURING: Capability = (7, 5)
+"""the oldest devices that nvcc 13 supports, and the first with uniform registers"""
 ENDING_TEST = 5
 """instructions of the test whether a work-item of the grid has work: both sides, a comparison, and the exit of the
 others"""

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.entry import HOPPER, TURING, Capability
 from loopyperf.compiler.predication import TEST
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, composed, number_of_runs, rewritten
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, loops_in
@@ -134,27 +136,66 @@ def _constant(graph: Idg, place: int) -> Operand | None:
     return move.operands[0] if move.operands[0].known is not None else None
 
 
-def with_constant_operands(graph: Idg) -> Idg:
+# {{{ constant memory
+#
+# Instructions take an element of constant memory as an operand, c[bank][offset], if its address is an immediate; from
+# Turing on, also if a uniform register has the offset, that is, if only loops change it. Other elements are loaded
+# (LDC) through the constant cache. Measured with NVRTC for sm_70, sm_80 and sm_90 (docs/compiler/memory.md, 5.12).
+
+
+def with_constant_memory(graph: Idg) -> Idg:
+    """Return *graph* with loads from constant memory in that memory instead of global memory."""
+    places = {place: each for place, each in enumerate(graph.instructions) if _is_constant_load(each)}
+    changed = {place: replace(each, subsystem=MemorySpace.CONSTANT) for place, each in places.items()}
+    return rewritten(graph, range(len(graph.instructions)), graph.edges, changed) if changed else graph
+
+
+def with_constant_operands(graph: Idg, capability: Capability = HOPPER) -> Idg:
     """Return *graph* without loads from constant memory that instructions take as operands.
 
-    The array is part of the program, so the address of an element is an immediate if it is the same in all lanes and
-    iterations. A value that is stored has to be in a register.
+    An instruction takes one such operand. A further one, and one that is stored, an index or one of several possible
+    values, moves into a register first.
     """
-    stored = {
-        edge.source
-        for edge in graph.edges
-        if edge.operand == 0 and graph.instructions[edge.target].kind == Opcode.STORE
-    }
-    kept = [
+    taken = {
         place
         for place, each in enumerate(graph.instructions)
-        if place in stored or not (_is_constant_load(each) and each.address is not None and not each.address.terms)
-    ]
-    return rewritten(graph, kept, graph.edges)
+        if _is_constant_load(each) and _is_uniform(each, graph.loops_around[place], capability >= TURING)
+    }
+    if not taken:
+        return graph
+    sources: dict[tuple[int, int | None], set[int]] = {}
+    for edge in graph.edges:
+        sources.setdefault((edge.target, edge.operand), set()).add(edge.source)
+    moved: dict[int, Instruction] = {}
+    direct: dict[int, int] = {}
+    """instruction -> the load that is its operand"""
+    for (target, _), found in sources.items():
+        for place in sorted(found & taken - moved.keys()):
+            is_alone = len(found) == 1 and direct.setdefault(target, place) == place
+            if not is_alone or graph.instructions[target].reference is not None:
+                each = graph.instructions[place]
+                moved[place] = replace(_value(each), kind=Opcode.MOVE, subsystem=Pipeline.ALU, operands=(Operand(),))
+    kept = [place for place in range(len(graph.instructions)) if place not in taken or place in moved]
+    return rewritten(graph, kept, [edge for edge in graph.edges if edge.target not in moved], moved)
+
+
+def _is_uniform(access: Instruction, around: Sequence[Loop], is_in_uniform_registers: bool) -> bool:
+    """Return whether the address of *access* is an immediate, or if allowed, depends only on the loops *around* it."""
+    loops = {loop.name for loop in around if is_in_uniform_registers and not loop.lanes_diverge}
+    return access.symbolic is not None and access.symbolic.names <= loops
+
+
+def _value(load: Instruction) -> Instruction:
+    """Return *load* without its access to memory, with the type of the loaded value."""
+    return replace(load, dtype=load.scalar, reference=None, address=None, symbolic=None, origin=None)
 
 
 def _is_constant_load(instruction: Instruction) -> bool:
-    return instruction.kind == Opcode.LOAD and instruction.reference is not None and instruction.reference.is_constant
+    reference = instruction.reference
+    return instruction.kind == Opcode.LOAD and reference is not None and reference.is_in_constant_memory
+
+
+# }}}
 
 
 def _lasts(instruction: Instruction) -> bool:

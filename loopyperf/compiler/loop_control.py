@@ -244,7 +244,7 @@ class _Control:
             apart.setdefault((each.subsystem, each.reference.array, address.without_constant), (place, address))
         known: dict[int, Polynomial[Symbol]] = {}
         for place, address in apart.values():
-            is_near = self.graph.instructions[place].subsystem in (MemorySpace.LOCAL, MemorySpace.PRIVATE)
+            is_near = self.graph.instructions[place].subsystem != MemorySpace.GLOBAL
             if is_near or address.factor_of(loop.name).variables:
                 yield place
             else:

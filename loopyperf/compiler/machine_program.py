@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from loopyperf.compiler import OF_CUDA, OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
+from loopyperf.compiler import OF_CUDA, OF_GPUS, OF_NVIDIA, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_known_function, sequence_of
 from loopyperf.compiler.private_arrays import by_another, placed_by_stack
@@ -25,6 +25,7 @@ from loopyperf.compiler.registers import (
 )
 from loopyperf.compiler.resources import Resources
 from loopyperf.compiler.spilling import with_spills
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.sizes import check_64_bit
 from loopyperf.device.description import LATENCY_FIELDS, Device
 from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy, register_steps
@@ -154,8 +155,10 @@ def compiled_program(
 def _left_out(profile: KernelProfile, device: Device) -> frozenset[str]:
     """Return the passes that the compiler for this language and *device* does not have."""
     if device.lanes == Lanes.IN_TURN:
-        return OF_GPUS
-    return OF_CUDA if profile.is_opencl and device.vendor == "NVIDIA" else frozenset()
+        return OF_GPUS | OF_NVIDIA
+    if device.vendor != "NVIDIA":
+        return OF_NVIDIA
+    return OF_CUDA if profile.is_opencl else frozenset()
 
 
 @contextmanager
@@ -203,6 +206,7 @@ def machine_launch(
     pairs = zip(with_stacks, ordered, strict=True)
     machine = [with_scheduled_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
     assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
+    assumed += _of_constant_memory([each for graph in machine for each in graph.instructions])
     instructions = [each for graph in graphs for each in graph.instructions]
     if "function sequences" not in leave_out:
         made = [each for each in instructions if not is_known_function(each, described)]
@@ -248,6 +252,13 @@ def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) 
         yield Assumption(f"private array {SUBJECTS} may be in registers or memory; assumed in {home}", name, name)
     if spilled:
         yield f"too few registers; each work-item spills {spilled} bytes to local (stack) memory"
+
+
+def _of_constant_memory(instructions: Collection[Instruction]) -> Iterator[Assumed]:
+    """Yield the assumptions about loads through the constant cache, whose size and times are not published."""
+    for name in dict.fromkeys(each.reference.array for each in instructions if each.subsystem == MemorySpace.CONSTANT):
+        sentence = f"loads of {SUBJECTS} from constant memory assumed to hit its cache, as fast as local memory"
+        yield Assumption(sentence, name, name)
 
 
 def _of_sequences(device: Device, instructions: Collection[Instruction], capability: Capability) -> Iterator[str]:

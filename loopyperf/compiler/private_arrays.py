@@ -12,7 +12,7 @@ from itertools import product
 from math import gcd
 from typing import Any, Literal
 
-from loopyperf.compiler.entry import HOPPER, Capability
+from loopyperf.compiler.entry import HOPPER, TURING, Capability
 from loopyperf.compiler.loop_control import FULL, PARTIAL, RUNTIME
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
@@ -149,8 +149,6 @@ Placement = Literal["likelier", "registers", "stack memory"]
 MOST_REGISTERS = 255
 """32-bit registers per work-item, at most, on NVIDIA GPUs from compute capability 3.5 on (CUDA C++ Programming
 Guide)"""
-TURING: Capability = (7, 5)
-"""the oldest devices that nvcc 13 supports"""
 
 
 @dataclass(frozen=True, slots=True)

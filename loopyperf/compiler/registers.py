@@ -31,6 +31,8 @@ from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opc
 from loopyperf.polyhedral.affine import Opaque, Symbol
 from loopyperf.polyhedral.polynomial import Term
 
+NEAR = (MemorySpace.LOCAL, MemorySpace.CONSTANT)
+"""memories of a core, with 32-bit addresses"""
 LATENCY: Mapping[str, int] = {Opcode.MUFU: 20}
 ARITHMETIC, LOCAL, GLOBAL = 4, 30, 200
 """approximate latencies on Volta, in cycles (Jia et al., Dissecting the NVIDIA Volta GPU architecture via
@@ -65,7 +67,7 @@ def _ordered_items(graph: Idg, body: Sequence[Item]) -> Iterator[Item]:
 
 def _latency(instruction: Instruction) -> int:
     if instruction.kind == Opcode.LOAD:
-        return LOCAL if instruction.subsystem == MemorySpace.LOCAL else GLOBAL
+        return LOCAL if instruction.subsystem in NEAR else GLOBAL
     return LATENCY.get(instruction.kind, ARITHMETIC)
 
 
@@ -152,8 +154,8 @@ class _Addressing:
         terms = frozenset(term for term in each.symbolic.terms if term[0] and not self._moves_on(term, place))
         if not terms or any(isinstance(name, Opaque) for names, _ in terms for name in names):
             return
-        if each.subsystem == MemorySpace.LOCAL:
-            yield from self._defined((MemorySpace.LOCAL, terms), "i32", [place])
+        if each.subsystem in NEAR:
+            yield from self._defined((each.subsystem, terms), "i32", [place])
             return
         index = list(self._defined(terms, "i32", []))
         address = list(self._defined((each.reference.array, terms), "i64", [place]))

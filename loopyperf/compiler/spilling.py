@@ -28,6 +28,8 @@ from loopyperf.polyhedral.affine import Affine
 
 STACK = "spilled registers"
 """name of the array that contains the spills"""
+READ_AGAIN = (MemorySpace.GLOBAL, MemorySpace.CONSTANT)
+"""memories whose read-only data is loaded again instead of stored"""
 WIDEST = 4
 """registers that one instruction stores, at most"""
 FAR = 1_000_000
@@ -312,7 +314,7 @@ class _Spilling:
             return None
         if each.kind == Opcode.MOVE:
             return None if self.source.definitions[places[0]] else places[0]
-        is_read = each.kind == Opcode.LOAD and each.subsystem == MemorySpace.GLOBAL and not each.is_volatile
+        is_read = each.kind == Opcode.LOAD and each.subsystem in READ_AGAIN and not each.is_volatile
         return places[0] if is_read and each.reference.array not in self.stored else None
 
     def _load(self, value: int, place: int, depth: int | None = None) -> int:

@@ -16,6 +16,8 @@ class MemorySpace(Word):
     LOCAL = "local"
     PRIVATE = "private"
     """device memory of private arrays that are not in registers: local (stack) memory in CUDA's terms"""
+    CONSTANT = "constant"
+    """read-only memory behind the constant cache of an NVIDIA GPU; only in machine graphs, counts call it global"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ COLOURS: Mapping[str, str] = {
     MemorySpace.LOCAL: "#d9ead3",
     MemorySpace.GLOBAL: "#f9cb9c",
     MemorySpace.PRIVATE: "#ffe599",
+    MemorySpace.CONSTANT: "#ead1dc",
     Pipeline.BARRIER: "#f4b6b6",
 }
 """fill colors of the boxes, by subsystem"""

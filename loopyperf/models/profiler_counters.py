@@ -223,6 +223,11 @@ class _Sums:
         """Return (memory, direction) -> wavefronts (accesses of the local memory banks)."""
         return self._sums(lambda request: request.wavefronts)
 
+    @staticmethod
+    def through_l1(amounts: Mapping[tuple[str, str], float]) -> float:
+        """Return the sum of *amounts* by (memory, direction), without those of the constant cache."""
+        return sum(amount for (memory, _), amount in amounts.items() if memory != MemorySpace.CONSTANT)
+
     def _sums(self, of: Callable[[Request], float]) -> Mapping[tuple[str, str], float]:
         found: defaultdict[tuple[str, str], float] = defaultdict(float)
         for number, instruction, request, _ in self.executed:
@@ -364,7 +369,7 @@ def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
         yield f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum", wavefronts
         conflicts = wavefronts - sums.accesses[MemorySpace.LOCAL, direction]
         yield f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum", conflicts
-    yield "l1tex__data_pipe_lsu_wavefronts.sum", sum(sums.wavefronts.values())
+    yield "l1tex__data_pipe_lsu_wavefronts.sum", sums.through_l1(sums.wavefronts)
 
 
 def _of_instructions(sums: _Sums) -> Iterator[tuple[str, float]]:
@@ -391,7 +396,7 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     launch = sums.timed
     cycles, cores, partitions = simulated_cycles(launch), launch.device.needed("cores"), launch.partitions
     active = cycles * cores * launch.balance
-    taken = InstructionTimes(launch.device).least * sum(sums.accesses.values())
+    taken = InstructionTimes(launch.device).least * sums.through_l1(sums.accesses)
     requests = sums.accesses[MemorySpace.GLOBAL, "load"]
     yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
     for metric, share in (

@@ -86,7 +86,7 @@ class WarpAccesses:
         for each in self.graph.instructions:
             if each.reference is None or each.is_idle:
                 yield None
-            elif each.subsystem == MemorySpace.LOCAL:
+            elif each.subsystem in (MemorySpace.LOCAL, MemorySpace.CONSTANT):
                 wavefronts, update = self._mean(each, "wavefronts"), each.reference.update
                 is_loop = update is not None and update.is_loop
                 updates = wavefronts / residence.on_core if is_loop else 0.0

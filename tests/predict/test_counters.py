@@ -177,8 +177,8 @@ def test_all_metrics_but_ratios_have_a_unit():
     assert units["smsp__thread_inst_executed_per_inst_executed.ratio"] == ""
 
 
-def test_constant_memory_is_loaded_only_with_lane_dependent_indices():
-    def loads(index: str) -> float:
+def test_loads_from_constant_memory_do_not_go_through_l1():
+    def counters(index: str) -> tuple[float, ...]:
         table = np.arange(16, dtype=np.float32)
         constant = lp.TemporaryVariable("c", initializer=table, address_space=lp.AddressSpace.GLOBAL, read_only=True)
         array = lp.GlobalArg("a, b", np.float32, shape=(4, 32))
@@ -189,9 +189,18 @@ def test_constant_memory_is_loaded_only_with_lane_dependent_indices():
             lang_version=(2018, 2),
         )
         found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0"), **TURING)
-        return found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+        metrics = (
+            "t_requests_pipe_lsu_mem_global_op_ld",
+            "t_sectors_pipe_lsu_mem_global_op_ld",
+            "data_pipe_lsu_wavefronts",
+        )
+        instructions = found["smsp__inst_executed.sum"]
+        return instructions, *(found[f"l1tex__{metric}.sum"] for metric in metrics)
 
-    assert (loads("3"), loads("i // 2")) == (4, 8)
+    _, *by_l1 = counters("3")
+    loading, *also_by_l1 = counters("i")
+    assert by_l1 == also_by_l1 == [4, 16, 8]  # a[g, i], and the store for the wavefronts
+    assert counters("i // 2")[0] == loading
 
 
 def test_wavefronts_sum_over_warps_with_different_alignments():

@@ -130,7 +130,10 @@ class DeviceCode(CUDACASTBuilder):
         return CudaConstant(decl)
 
     def get_constant_arg_declarator(self, arg: ConstantArg) -> Declarator:
-        """Return the declaration of a read-only argument; it cannot be in CUDA's constant memory."""
+        """Return the declaration of a read-only argument; CUDA passes no pointers to constant memory.
+
+        The launched kernel loads it from global memory, whereas predictions assume constant memory.
+        """
         return Const(CudaRestrictPointer(self.get_array_base_declarator(arg)))
 
 
