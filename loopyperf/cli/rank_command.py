@@ -52,7 +52,7 @@ def rank_command(
     programs = load_variants(variants)
     options: dict[str, Any] = {"device": device, "model": model, "fit": fit}
     if compiler != "model":
-        options = {"predictor": predictor(**options, alternatives=False, compiler=compiler)}
+        options = {"predictor": predictor(**options, compiler=compiler)}
     with counting_bar("ranking") as report:
         answer = rank(
             programs,

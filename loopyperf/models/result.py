@@ -91,6 +91,8 @@ HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
 }
 WIDE = 2.0
 """Ratio of an interval's end to the prediction from which the interval is also shown as a factor."""
+APART = 1.5
+"""Ratio of the run times of two placements of private arrays, above which headlines show both."""
 NO_INTERVAL = "no prediction interval: "
 """Prefix of the note that explains why there is no prediction interval."""
 
@@ -378,7 +380,7 @@ class Estimate(_ExplainedLater, Tabular):
             tables=[self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else [],
             remarks=[f"or: {each}" for each in self.alternatives],
             notes=self.notes,
-            alone=self.time_in_words,
+            alone=self._words(_range(np.hstack([self.seconds, *self._far_apart]), duration)),
         )
 
     def parts_table(self) -> Table:
@@ -426,9 +428,19 @@ class Estimate(_ExplainedLater, Tabular):
     def time_in_words(self) -> str:
         """Return the run time for display, e.g. ``"281 ms"``, or ``"at least 281 ms"`` if it omits work.
 
-        For a batch, return the range.
+        For a batch, return the range. Alternatives that differ by more than a factor of :data:`APART` follow, as in
+        ``"651 ms or 35.7 ms"``.
         """
-        words = _range(self.seconds, duration)
+        return self._words(" or ".join(_range(each, duration) for each in (self.seconds, *self._far_apart)))
+
+    @property
+    def _far_apart(self) -> list[Seconds]:
+        """Return the alternative run times that differ much from the prediction, at any size of a batch."""
+        times = (each.seconds for each in self.alternatives)
+        own = self.seconds
+        return [each for each in times if np.any(np.maximum(each, own) > APART * np.minimum(each, own))]
+
+    def _words(self, words: str) -> str:
         least = "at least " if self.left_out and words else ""
         return f"{'from ' if ' to ' in words else ''}{least}{words}"
 

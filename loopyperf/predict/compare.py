@@ -120,11 +120,8 @@ ROUNDING = 1e-9
 
 
 def models_table(estimates: Mapping[str, Estimate], clock: float | None) -> Table:
-    """Return a table of bound and time by model, with the cycles of a core if its *clock* (in Hz) is known.
-
-    The bound is followed by the times of alternatives, if there are any.
-    """
-    rows = [(name, f"{each.bound}{_others(each)}", each.time_in_words) for name, each in estimates.items()]
+    """Return a table of bound and time by model, with the cycles of a core if its *clock* (in Hz) is known."""
+    rows = [(name, each.bound, each.time_in_words) for name, each in estimates.items()]
     if clock is None:
         return Table(("model", "bound by", "time"), rows, text=2)
     cycles = (f"{float(each) * clock:,.0f}" for each in estimates.values())
@@ -150,10 +147,6 @@ def below_roofline(estimates: Mapping[str, Estimate], least: float) -> str:
     without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, NAMED)}" if left_out else ""
     less = f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline"
     return f"{less}: {subject} not include all effects of the roofline{without}"
-
-
-def _others(estimate: Estimate) -> str:
-    return "".join(f", or {duration(float(other.seconds))}" for other in estimate.alternatives)
 
 
 Refusals = Mapping[str, str]

@@ -367,15 +367,20 @@ def rank(
 
 
 def chosen_predictor(
-    given: Predictor | None, device: DeviceChoice | None, model: str | None, fit: FitChoice | ResidualModel | None
+    given: Predictor | None,
+    device: DeviceChoice | None,
+    model: str | None,
+    fit: FitChoice | ResidualModel | None,
+    *,
+    alternatives: bool = True,
 ) -> Predictor:
-    """Return the *given* predictor, else a new one without alternatives.
+    """Return the *given* predictor, else a new one, with or without *alternatives*.
 
     Raises :class:`ParameterError` if both are given, and what :func:`loopyperf.predictor` raises.
     """
     if given is None and isinstance(model, str) and "samples" in find_model(model).needs:
         raise executes_kernels(model)
-    return given_or_named(given, device=device, model=model, fit=fit, alternatives=False)
+    return given_or_named(given, device=device, model=model, fit=fit, alternatives=alternatives)
 
 
 def ranking_of(

@@ -348,7 +348,7 @@ def search(
         ranking = rank(searched.variants(build), top=top, parameters=merged, progress=progress, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
     sampler = sampler_of(chosen, seed)
-    bound = chosen_predictor(predictor, device, model, fit)
+    bound = chosen_predictor(predictor, device, model, fit, alternatives=False)
     check_ranked(bound, merged, typical)
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)

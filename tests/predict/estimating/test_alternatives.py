@@ -1,6 +1,7 @@
 """Test the alternative times of an estimate if the compiler may place private arrays in registers or in memory."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.on_device import arrays_in_words, batched_alternatives, with_alternatives
 from loopyperf.stages.stages import Stages, staged
+from loopyperf.units import duration
 from tests import private_array_kernels as kernels
 from tests.private_array_kernels import F64
 
@@ -203,9 +205,21 @@ def test_comparison_shows_both_times() -> None:
     found = lpp.compare(unsure(), n=N, device=V100, models=["roofline", "wfg"])
     for name, each in found.estimates.items():
         assert each == lpp.estimate(unsure(), n=N, device=V100, model=name)
-    _, _, *lines = str(found).splitlines()
-    assert len(lines) == 2
-    assert all(", or " in line for line in lines)
+        assert each.time_in_words in str(found)
+
+
+def test_every_headline_shows_both_times_if_they_differ_much() -> None:
+    """The placement of the array decides a factor of nearly 3 here."""
+    how: dict[str, Any] = {"device": V100, "model": "roofline"}
+    found = lpp.estimate(unsure(), n=N, **how)
+    own, other = (duration(float(each.seconds)) for each in (found, *found.alternatives))
+    both = f"{own} or {other}"
+    assert found.time_in_words == both
+    for text in (found, lpp.rank({"it": unsure()}, n=N, **how), lpp.explain(unsure(), n=N, **how)):
+        assert both in " ".join(str(text).split())
+    assert found.report_text().alone == f"{own} to {other}"
+    alike = replace(found.alternatives[0], seconds=1.4 * float(found))
+    assert replace(found, alternatives=(alike,)).time_in_words == own
 
 
 def test_sentence_names_only_the_first_of_many_arrays() -> None:
