@@ -93,6 +93,48 @@ def in_square(index: str, domain: str, columns: int, *, written_out: bool = True
     return lp.tag_inames(unit, {"t": "l.0"} | dict.fromkeys("ijop" if written_out else "", "unr"))
 
 
+def product_tile(width: int, dtype: type) -> lp.TranslationUnit:
+    """Return a matrix product in which each work-item keeps *width* x *width* sums, in loops that Loopy unrolls."""
+    unrolled, tile = "ijabcdef", 16 * width
+    unit = lp.make_kernel(
+        f"{{[gi, gj, ti, tj, k, {','.join(unrolled)}]: 0 <= gi, gj < n/{tile} and 0 <= ti, tj < 16 and 0 <= k < n"
+        f" and 0 <= {','.join(unrolled)} < {width}}}",
+        f"""
+        for gi, gj, ti, tj
+            for a, b
+                acc[a, b] = 0
+            end
+            for k
+                for c
+                    left[c] = A[k, {tile}*gi + {width}*ti + c]
+                end
+                for d
+                    right[d] = B[k, {tile}*gj + {width}*tj + d]
+                end
+                for i, j
+                    acc[i, j] = acc[i, j] + left[i]*right[j]
+                end
+            end
+            for e, f
+                C[{tile}*gi + {width}*ti + e, {tile}*gj + {width}*tj + f] = acc[e, f]
+            end
+        end
+        """,
+        [
+            lp.GlobalArg("A,B,C", dtype, shape="n,n"),
+            lp.TemporaryVariable("acc", dtype, shape=(width, width)),
+            *(lp.TemporaryVariable(name, dtype, shape=(width,)) for name in ("left", "right")),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions=f"n >= {tile} and n mod {tile} = 0",
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+        name="product",
+        target=lp.CudaTarget(),
+    )
+    return lp.tag_inames(unit, {"gi": "g.1", "gj": "g.0", "ti": "l.1", "tj": "l.0"} | dict.fromkeys(unrolled, "unr"))
+
+
 def by_data(length: int) -> lp.TranslationUnit:
     """Return a kernel that reads the element whose index it loads from memory."""
     domain = f"[n] -> {{[t, i]: 0<=t<32 and 0<=i<{length}}}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loopyperf as lpp
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_arrays import private_arrays
 from loopyperf.compiler.resources import compiled, library, nvcc, resources
@@ -44,6 +45,23 @@ def test_size_of_an_array_with_constant_indices_does_not_matter(subtests: pytest
         with subtests.test(name=name):
             (machine,) = compiled(cuda_source(build()).code, "sm_70")
             assert machine.stack_frame == 0
+
+
+@pytest.mark.skipif(library() is None, reason="NVRTC is not installed")
+def test_sums_beyond_the_registers_are_spilled_one_by_one(subtests: pytest.Subtests) -> None:
+    """An array of 242 to 256 registers in a matrix product: NVRTC spills what does not fit, and so does the graph."""
+    for width, dtype in ((16, np.float32), (11, np.float64)):
+        for device in ("nvidia-v100", "nvidia-a100"):
+            with subtests.test(width=width, device=device):
+                unit, how = kernels.product_tile(width, dtype), {"n": 128 * width, "device": device}
+                (model,) = lpp.machine_program(unit, **how).launches
+                (machine,) = compiled(cuda_source(unit).code, f"sm_{lpp.load_device(device).target.replace('.', '')}")
+                assert (model.unsure, model.registers, machine.registers) == ({}, 255, 255)
+                assert 0.5 < 4 * model.spilled / machine.stack_frame < 1.5
+                by_model, by_nvrtc = (
+                    float(lpp.estimate(unit, model="roofline", compiler=each, **how)) for each in ("model", "nvrtc")
+                )
+                assert 0.9 < by_model / by_nvrtc < 1.1
 
 
 # {{{ vectors

@@ -217,7 +217,7 @@ def test_every_headline_shows_both_times_if_they_differ_much() -> None:
     assert found.time_in_words == both
     for text in (found, lpp.rank({"it": unsure()}, n=N, **how), lpp.explain(unsure(), n=N, **how)):
         assert both in " ".join(str(text).split())
-    assert found.report_text().alone == f"{own} to {other}"
+    assert found.report_text().alone == f"from {own} to {other}"
     alike = replace(found.alternatives[0], seconds=1.4 * float(found))
     assert replace(found, alternatives=(alike,)).time_in_words == own
 
