@@ -311,4 +311,5 @@ def _register_file(device: Device, work_items: int, local_memory: int, compiled:
     if compiled is not None and compiled.spill_stores:
         most = compiled.registers
     steps = register_steps(device, work_items, local_memory, most)
-    return RegisterFile(limits.registers or NVIDIA.size, most, steps)
+    may_be_scarce = compiled is None and device.vendor == "NVIDIA"
+    return RegisterFile(limits.registers or NVIDIA.size, most, steps, may_be_scarce)

@@ -193,6 +193,14 @@ FIXED = 7
 """fitted registers beyond those of values and addresses without waiting: stack pointer, one-time computation"""
 
 
+MISSING = 64
+MISSING_SHARE = 0.4
+"""registers missing inside a loop, at least, for which ptxas spills nearly all values, and their share of the limit if
+that is less: between 62 and 64 of 255 in NVRTC's machine code, 49 and 59 of 128, 31 and 47 of 80, 23 and 31 of 64"""
+SCARCE = 32
+"""registers that it takes then, or half of the limit if that is 128 or less"""
+
+
 @dataclass(frozen=True, slots=True)
 class RegisterFile:
     """The 32-bit registers of a core; defaults are those of NVIDIA GPUs from compute capability 3.5 on."""
@@ -204,6 +212,8 @@ class RegisterFile:
     steps: tuple[int, ...] = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168)
     """largest registers per work-item for each number of resident groups, in ascending order: by warps per partition of
     the register file, of which 16 is the maximum"""
+    may_be_scarce: bool = True
+    """whether the compiler spills nearly all values if too many are missing in a loop; not if its choice is known"""
 
 
 NVIDIA = RegisterFile()
@@ -255,12 +265,21 @@ def registers_of(lives: Lives, without_waiting: int, work_items: int = 1, file: 
     """Return the estimated registers of a work-item for values with these *lives*; see :func:`estimated_registers`."""
     if work_items < 1:
         raise ParameterError(f"work_items must be at least 1, got {work_items}")
-    live = max(lives.pressure(lives.taken[0]), default=0)
+    pressure = lives.pressure(lives.taken[0])
+    live = max(pressure, default=0)
     allocated = -(-work_items // TOGETHER) * TOGETHER
     limit = min(file.most, file.size // allocated // GRAIN * GRAIN)
     needed = live + FEW if lives.registers + LEAST <= limit else lives.registers + LEAST
+    if file.may_be_scarce and _in_loops(lives, pressure) + LEAST - limit >= min(MISSING, MISSING_SHARE * limit):
+        limit = SCARCE if limit > TOGETHER else limit // 2
     step = next((each for each in file.steps if each >= needed), limit)
     return Registers(live, needed, without_waiting + FIXED, limit, limit - LEAST, min(step, limit))
+
+
+def _in_loops(lives: Lives, pressure: Sequence[int]) -> int:
+    """Return the largest *pressure* inside a loop."""
+    spans = (lives.text.span(loop) for loop in loops_in(lives.graph.body))
+    return max((pressure[place] for span in spans for place in span), default=0)
 
 
 # {{{ low register pressure order

@@ -117,6 +117,26 @@ def test_registers_beyond_the_limit_are_spilled() -> None:
     assert found.spilled > 0
 
 
+@pytest.mark.parametrize(
+    ("work_items", "limit", "kept", "missing", "registers"),
+    [(256, 255, 62, 64, 32), (512, 128, 49, 59, 64), (768, 80, 31, 47, 40), (1024, 64, 23, 31, 32)],
+)
+def test_too_many_values_in_a_loop_leave_few_registers(
+    work_items: int, limit: int, kept: int, missing: int, registers: int
+) -> None:
+    """*kept* and *missing* registers beyond the limit in NVRTC's machine code, seven of them for other things."""
+    for beyond, expected in ((kept, limit), (missing, registers)):
+        sums = limit + beyond - 7
+        before, after = tuple(range(sums)), tuple(range(sums + 1, 2 * sums + 1))
+        edges = [Edge(each, sums + 1 + each, operand=0) for each in before]
+        kinds = ["load"] * sums + ["branch"] + ["store"] * sums
+        instructions = tuple(Instruction(kind, "f32", operands=(Operand(),)) for kind in kinds)
+        in_loop = Idg(instructions, tuple(edges), (*before, Loop("k", 8, (sums,)), *after))
+        straight = Idg(instructions, tuple(edges), (*before, sums, *after))
+        assert estimated_registers(in_loop, work_items).limit == expected
+        assert estimated_registers(straight, work_items).limit == limit
+
+
 def test_group_without_work_items_raises() -> None:
     with pytest.raises(ParameterError, match="got 0"):
         estimated_registers(flat("load store", [(0, 1)]), 0)
