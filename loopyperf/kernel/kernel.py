@@ -135,12 +135,29 @@ class Kernel:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Return a note on the assumed array layout, if any is assumed."""
-        if not self.contiguous:
-            return ()
-        first = next(iter(self.contiguous))
-        stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
-        return (f"arrays are assumed contiguous: {stated}; set size {first!r} for another layout",)
+        """Return notes on the assumed array layout, if any is assumed, and on types for which Loopy has no code."""
+        found: list[str] = []
+        if self.contiguous:
+            first = next(iter(self.contiguous))
+            stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
+            found.append(f"arrays are assumed contiguous: {stated}; set size {first!r} for another layout")
+        if without_code := self._types_without_code:
+            target = type(self.loopy_kernel.target).__name__
+            found.append(f"Loopy generates no code for {', '.join(without_code)} with {target}")
+        return tuple(found)
+
+    @property
+    def _types_without_code(self) -> tuple[str, ...]:
+        """Return the types of arguments and temporaries that Loopy's target cannot declare."""
+        registry = self.loopy_kernel.target.get_dtype_registry()
+        variables: list[Any] = [*self.loopy_kernel.args, *self.loopy_kernel.temporary_variables.values()]
+        found: dict[str, None] = {}
+        for dtype in dict.fromkeys(each.dtype for each in variables):
+            try:
+                registry.dtype_to_ctype(dtype)
+            except ValueError:
+                found[str(dtype.numpy_dtype)] = None
+        return tuple(found)
 
     def index_overflow(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
         """Return a note on the arrays with more elements at *sizes* than the type of Loopy's indices can number.

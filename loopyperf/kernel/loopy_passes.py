@@ -16,8 +16,9 @@ import islpy as isl
 import loopy as lp
 import pymbolic.primitives as prim
 from loopy import check
-from loopy.diagnostic import UnscheduledInstructionError
+from loopy.diagnostic import LoopyError, UnscheduledInstructionError
 from loopy.kernel import KernelState, LoopKernel, tools
+from loopy.kernel.array import ArrayBase, VectorArrayDimTag
 from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import Assignment, CallInstruction, InstructionBase
 from loopy.schedule import EnterLoop, LeaveLoop, RunInstruction, ScheduleItem
@@ -91,6 +92,9 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
     try:
         with without_dumps():
             unit = inlined(unit)
+            if any(_vector_axes(unit.default_entrypoint)):
+                # Loopy decides on simplified indices what is a vector, e.g. on those of x[(v + 4*i)//4, (v + 4*i)%4].
+                unit = lp.simplify_indices(unit)
             if unit.default_entrypoint.linearization is None:
                 unit = unit.with_kernel(_with_own_sets(unit.default_entrypoint))
                 unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
@@ -117,6 +121,7 @@ def _check_before_code_generation(unit: TranslationUnit) -> None:
     ``counting="paper"`` counts a kernel without these axes, and ``"executed"`` adds them.
     """
     kernel, callables = unit.default_entrypoint, unit.callables_table
+    _check_vector_types(kernel)
     _check_nesting(kernel)
     checks: tuple[Callable[[LoopKernel], object], ...] = (
         check.check_that_all_insns_are_scheduled,
@@ -129,6 +134,25 @@ def _check_before_code_generation(unit: TranslationUnit) -> None:
         each(kernel)
     kernel.target.pre_codegen_entrypoint_check(kernel, callables)
     kernel.target.pre_codegen_callable_check(kernel, callables)
+
+
+def _vector_axes(kernel: LoopKernel) -> Iterator[tuple[ArrayBase, Any]]:
+    """Yield each array of vectors, with the length of its vectors."""
+    for array in (*kernel.args, *kernel.temporary_variables.values()):
+        if isinstance(array, ArrayBase) and isinstance(shape := cast("Any", array.shape), tuple):
+            tagged = zip(cast("tuple[Any, ...]", shape), array.dim_tags or (), strict=False)
+            yield from ((array, length) for length, tag in tagged if isinstance(tag, VectorArrayDimTag))
+
+
+def _check_vector_types(kernel: LoopKernel) -> None:
+    """Raise ``LoopyError`` if an array has vectors that the target lacks."""
+    for array, length in _vector_axes(kernel):
+        dtype: Any = array.dtype
+        try:
+            kernel.target.vector_dtype(dtype, length)
+        except (KeyError, NotImplementedError):
+            vectors = f"{type(kernel.target).__name__} has no vectors of {length} {dtype.numpy_dtype}"
+            raise LoopyError(f"target {vectors}: untag the axis of {array.name!r}") from None
 
 
 def _check_nesting(kernel: LoopKernel) -> None:

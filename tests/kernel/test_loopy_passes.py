@@ -60,7 +60,45 @@ def length_without_argument() -> lp.TranslationUnit:
     return unit.with_kernel(unit.default_entrypoint.copy(args=args))
 
 
+def vectors_of(dtype: Any, target: Any = None, split: str = "loop first") -> lp.TranslationUnit:
+    """Return a kernel that doubles an array in vectors of four; *split* tells whether the array is split before."""
+    unit = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "out[i] = a[i] + a[i]",
+        [lp.GlobalArg("a,out", dtype, shape="n"), lp.ValueArg("n", np.int32)],
+        assumptions="n >= 4 and n mod 4 = 0",
+        lang_version=LANGUAGE,
+        target=target or lp.PyOpenCLTarget(),
+    )
+    if split == "array first":
+        unit = lp.split_array_axis(unit, "a,out", 0, 4)
+    unit = lp.split_iname(unit, "i", 4, inner_tag="vec")
+    if split == "loop first":
+        unit = lp.split_array_axis(unit, "a,out", 0, 4)
+    return lp.split_iname(lp.tag_array_axes(unit, "a,out", "C,vec"), "i_outer", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def half_vectors() -> lp.TranslationUnit:
+    return vectors_of(np.float16)
+
+
+def complex_vectors() -> lp.TranslationUnit:
+    return vectors_of(np.complex64)
+
+
+def bool_vectors_in_cuda() -> lp.TranslationUnit:
+    return vectors_of(np.bool_, lp.CudaTarget())
+
+
+def vectors_in_c() -> lp.TranslationUnit:
+    return vectors_of(np.float32, lp.CTarget())
+
+
 WITHOUT_CODE = {
+    half_vectors: "PyOpenCLTarget has no vectors of 4 float16: untag the axis of 'a'",
+    complex_vectors: "PyOpenCLTarget has no vectors of 4 complex64",
+    bool_vectors_in_cuda: "CudaTarget has no vectors of 4 bool",
+    vectors_in_c: "CTarget has no vectors of 4 float32",
     private_value_used_in_second_launch: "without a definition",
     saved_without_new_schedule: "linearize again",
     split_after_linearization: "linearize again",
@@ -81,6 +119,26 @@ def test_kernel_without_generated_code_raises_a_one_line_error(build: Any, capfd
     ranking = lpp.rank({"right": scaled(), "wrong": unit}, n=1024, device="nvidia-v100", model="roofline")
     assert (ranking.order, set(ranking.failures)) == (("right",), {"wrong"})
     assert capfd.readouterr().out == ""
+
+
+def test_order_of_splitting_array_and_loop_does_not_matter() -> None:
+    one, other = (load_kernel(vectors_of(np.float32, split=split)) for split in ("loop first", "array first"))
+    assert one.loopy_kernel.instructions == other.loopy_kernel.instructions
+
+
+def test_type_without_code_is_noted() -> None:
+    with pytest.raises(ValueError, match="unable to map dtype 'float16'"):
+        lp.generate_code_v2(with_dtype(np.float16))
+    note = "Loopy generates no code for float16 with PyOpenCLTarget"
+    for dtype, notes in ((np.float16, [note]), (np.float32, [])):
+        found = lpp.estimate(with_dtype(dtype), n=1024, device="nvidia-v100", model="roofline").notes
+        assert [each for each in found if "generates no code" in each] == notes
+
+
+def with_dtype(dtype: Any) -> lp.TranslationUnit:
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = a[i] + a[i]", name="twice", lang_version=LANGUAGE)
+    unit = lp.add_dtypes(unit, {"a": dtype, "out": dtype})
+    return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
 def test_saved_temporaries_are_counted_as_global_accesses() -> None:
