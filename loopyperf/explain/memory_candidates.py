@@ -210,9 +210,9 @@ def _with_wavefronts(seen: LaunchSeen, shares: Mapping[int, float]) -> TimedLaun
 
 
 def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest more reuse in caches, if DRAM moves much more than the compulsory traffic."""
+    """Suggest more reuse in a cache of all cores, if DRAM moves much more than the compulsory traffic."""
     traffic = seen.review.traffic
-    if traffic.excess < EXCESS or seen.review.utilization.get(DRAM, 0.0) < BUSY:
+    if traffic.excess < EXCESS or not traffic.cache or seen.review.utilization.get(DRAM, 0.0) < BUSY:
         return
     share = 1 / traffic.excess
 

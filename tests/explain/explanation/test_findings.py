@@ -268,6 +268,24 @@ def test_uncoalesced_accesses_use_a_tile_if_another_iname_has_stride_1(
         assert "barrier(" in lp.generate_code_v2(tiled).device_code()
 
 
+def test_a_device_without_caches_gets_no_advice_about_caches():
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[i, j] = a[i+1, j+1] + a[i, j+1] + a[i+2, j+1] + a[i+1, j] + a[i+1, j+2]",
+        [lp.GlobalArg("a", np.float32, shape="n+2, n+2"), lp.GlobalArg("b", np.float32, shape="n, n"), ...],
+        assumptions="n >= 16 and n mod 16 = 0",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    assert not lpp.load_device("nvidia-gtx-280").memory[1:-1]
+    (on,) = lpp.explain(knl, n=1600, device="nvidia-gtx-280", models=["pipeline"]).devices
+    assert on.diagnosis.launches[0].traffic.excess > 2
+    advised = [text for each in on.diagnosis.findings for text in (each.kind, each.change, *each.recipe.how)]
+    assert advised
+    assert not [text for text in advised if "cache" in text or "reuse" in text]
+
+
 def test_diagnosis_is_comparable_and_restored_from_the_cache():
     build, sizes = PLANTED["copy"]
     advice = lpp.advise(build(), device=V100, parameters=sizes)
