@@ -24,7 +24,7 @@ from loopyperf.display import ReportText, Table
 from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.timing import InstructionTimes, NeededNumbers, limit_substitutions, needed, substitution_list
+from loopyperf.models.timing import InstructionTimes, NeededNumbers, needed, size_substitutions, substitution_list
 from loopyperf.models.traffic import Served
 from loopyperf.units import number_of
 
@@ -69,7 +69,7 @@ class Answering:
 def _substitutions(device: Device) -> Iterator[Substitution]:
     """Yield the parameters assumed for the instructions of a typical kernel that accesses every memory."""
     whole, timing = completed(device), InstructionTimes(device)
-    yield from limit_substitutions(whole)
+    yield from size_substitutions(whole)
     for kind, dtype in ORDINARY:
         timing.arithmetic(Instruction(kind, dtype, "alu"))
     timing.arithmetic(Instruction(Opcode.BARRIER, subsystem=Pipeline.BARRIER))

@@ -99,6 +99,9 @@ class Throughput(DescriptionTable[Never, Row]):
 
     f32: float | None = number_field("results/cycle", "single-precision additions, multiplications, multiply-adds")
     f64: float | None = number_field("results/cycle", "double-precision additions, multiplications, multiply-adds")
+    f16: float | None = number_field(
+        "results/cycle", "half-precision additions, multiplications, multiply-adds of single numbers, not of pairs"
+    )
     special: float | None = number_field(
         "results/cycle", "single-precision reciprocals, roots, exponentials, logarithms, sines"
     )

@@ -32,7 +32,7 @@ class Substitute(Quantity, frozen=True):
     """An assumed number; its source states the origin, e.g. ``"as on nvidia-a40"``."""
 
 
-Of = Literal["limit", "throughput", "latency of computation", "latency of memory"]
+Of = Literal["limit", "size", "throughput", "latency of computation", "latency of memory"]
 """kind of an assumed number; models without latencies, or without those of computation, do not need all kinds"""
 
 
@@ -56,6 +56,8 @@ class Substitution:
         """Return the substitution of *number* for the quantity *name*."""
         if of == "limit":
             value = f"{number.value:,}"
+        elif of == "size":
+            value = f"{in_base_unit(number) / 2**10:,.0f} KiB"
         else:
             value = prefixed(number.value, "B/s") if number.unit == "B/s" else f"{number.value:.3g} {number.unit}"
         return cls(of, f"{name} {value}", number.source)
@@ -185,7 +187,7 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Row = Literal[
-    "f32", "f64", "special", "integer_add", "integer_multiply", "shift", "compare", "logic", "convert"
+    "f32", "f64", "f16", "special", "integer_add", "integer_multiply", "shift", "compare", "logic", "convert"
 ]  # fmt: skip
 """fields of :class:`loopyperf.device.description.Throughput`"""
 ARITHMETIC = frozenset({"add", "mul", "fma"})
@@ -209,7 +211,7 @@ def throughput_row(kind: str, dtype: str) -> Row | None:
 
     Divisions, powers and double-precision functions are sequences of instructions, and have no row.
     """
-    if dtype in ("f32", "f64") and kind in ARITHMETIC:
+    if dtype in ("f32", "f64", "f16") and kind in ARITHMETIC:
         return dtype
     if dtype in ("i32", "u32") and kind in OF_INTEGERS:
         return OF_INTEGERS[kind]

@@ -2,6 +2,7 @@
 
 A value of the same device comes first, if both have the same cause in the hardware (:data:`AS_HERE`); otherwise the
 value of the nearest relative that has one: a device of the same vendor and warp size, and of the nearest generation. A
+device file without caches gets those of its nearest relative, if that has any. A
 compute capability (``"8.6"``) or an LLVM name (``"gfx90a"``) is converted to a number, and differences of these numbers
 measure the distance between generations. Throughputs keep their ratio to ``f32``, and bandwidths of caches that all
 cores share keep theirs to ``DRAM``. Parameters that distinguish products are never assumed: cores, clock,
@@ -40,6 +41,7 @@ LIMITS: tuple[Limit, ...] = ("warps", "groups", "registers", "register_unit", "l
 ROWS: Mapping[Row, str] = {
     "f32": "add f32",
     "f64": "fma f64",
+    "f16": "fma f16",
     "special": "special f32",
     "integer_add": "add i32",
     "integer_multiply": "mul i32",
@@ -50,6 +52,7 @@ ROWS: Mapping[Row, str] = {
 }
 """row of the throughput table -> its representative instruction"""
 AS_HERE: Mapping[str, str] = {
+    "fma f16": "fma f32",
     "add i32": "add f32",
     "mul i32": "add f32",
     "shift i32": "add f32",
@@ -75,6 +78,8 @@ MADE_OF: Mapping[str, tuple[int, str]] = {
 """instruction without a row in the throughput table -> number and name of the instructions that take as long"""
 ATOMICS = ("atomic i32", "atomic f32", "atomic f64")
 """atomic updates of an element"""
+STRUCTURE = ("size", "line", "sector", "partitions", "lines_per_cycle")
+"""numbers of a cache that do not depend on clocks"""
 BARRIER = "barrier"
 BARRIER_ISSUE = 1
 """cycles"""
@@ -82,6 +87,8 @@ GEFORCE_BLACKWELL = 12.0
 """compute capability of GeForce Blackwell, the successor of capability 8.9, not a relative of 9.0 and 10.0"""
 
 
+FIRST_WITH_HALVES = 5.3
+"""first compute capability with half-precision arithmetic; compilers convert to single precision before"""
 FOR_DOUBLES = (6.0, 7.0, 8.0, 9.0, 10.0, 10.3)
 """compute capabilities of chips built for double precision, a product line of their own since Pascal"""
 
@@ -205,6 +212,8 @@ class _Completion:
         for row, instruction in ROWS.items():
             if f32 is None or row == "f32" or self.given.resting_on("issue", *instruction.split()):
                 continue
+            if row == "f16" and self.given.vendor == "NVIDIA" and (_position(self.given) or 0) < FIRST_WITH_HALVES:
+                continue
             found = self._first(lambda other, row=row: _ratio(other.throughput, row))
             if found:
                 ratio, other = found
@@ -219,17 +228,41 @@ class _Completion:
 
     def _levels(self) -> list[MemoryLevel]:
         """Return the memory levels, completed from the farthest on: no cache is assumed to be slower than the next."""
-        near = list(self.given.memory)
-        if all(level.name != LOCAL for level in near):
-            near.insert(0, MemoryLevel(slug=self.given.slug, place=f"memory.{LOCAL}", per=Per.CORE))
         found: list[MemoryLevel] = []
         most = inf
-        for level in reversed(near):
+        for level in reversed(self._with_caches()):
             found.insert(0, self._level(level, inf if level.name == LOCAL else most))
             most = min(most, self._known_latency(found[0]) or inf)
         return found
 
+    def _with_caches(self) -> list[MemoryLevel]:
+        """Return the memory levels, and those caches of the nearest relative of whose scope the file has none."""
+        near = list(self.given.memory)
+        if all(level.name != LOCAL for level in near):
+            near.insert(0, MemoryLevel(slug=self.given.slug, place=f"memory.{LOCAL}", per=Per.CORE))
+        nearest = next(iter(self.relatives))
+        absent = {*Per} - {level.per for level in near if level.name not in (LOCAL, DRAM)}
+        for level in (each for each in nearest.memory if each.name not in (LOCAL, DRAM) and each.per in absent):
+            farther = [
+                at
+                for at, each in enumerate(near)
+                if each.name == DRAM or (each.per, level.per) == (Per.DEVICE, Per.CORE)
+            ]
+            near.insert(min(farther, default=len(near)), self._cache(level, f"as on {nearest.slug}"))
+        return near
+
+    def _cache(self, level: MemoryLevel, as_what: str) -> MemoryLevel:
+        """Return an assumed cache with the structure of *level*, without latency and bandwidths."""
+        known = [(name, each) for name, each in level.known() if name in STRUCTURE]
+        same = {name: Substitute(each.value, each.unit, as_what) for name, each in known}
+        cache = MemoryLevel(
+            slug=self.given.slug, place=level.place, per=level.per, holds_local_memory=level.holds_local_memory
+        )
+        return cache.stating(**same)
+
     def _level(self, level: MemoryLevel, most: float) -> MemoryLevel:
+        if level.name not in (LOCAL, DRAM):
+            level = self._stating(level, "size", lambda other: _like(other, level).needed("size"))
         if not self._known_latency(level):
             level = self._stating(level, "latency", lambda other: min(most, _latency(other, level)))
         timed_loads = level.name == LOCAL and self.given.resting_on("issue", *LOAD_LOCAL)

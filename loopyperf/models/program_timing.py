@@ -21,7 +21,7 @@ from loopyperf.memory.kernel_profile import Quantity, WarpClass
 from loopyperf.memory.private_reuse import StackReuse, private_access
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.memory.touched_sectors import Touched
-from loopyperf.models.timing import InstructionTimes, NeededNumbers, limit_substitutions
+from loopyperf.models.timing import InstructionTimes, NeededNumbers, size_substitutions
 from loopyperf.models.traffic import (
     ArrayStream,
     Residence,
@@ -216,7 +216,7 @@ class _LaunchTiming:
                 *self._on_updates(timing),
             ),
             unknown_collisions=tuple(dict.fromkeys(self._unknown_collisions())),
-            substitutions=(*limit_substitutions(device), *timing.substituted),
+            substitutions=(*size_substitutions(device), *timing.substituted),
         )
 
     def _updates(self) -> Iterator[tuple[Instruction, Update]]:

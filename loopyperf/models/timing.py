@@ -69,7 +69,7 @@ def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
 
 
 LATENCIES: tuple[Of, ...] = ("latency of computation", "latency of memory")
-IN_WORDS: Mapping[Of, str] = {"limit": "limits", "throughput": "throughputs"}
+IN_WORDS: Mapping[Of, str] = {"limit": "limits", "size": "caches", "throughput": "throughputs"}
 """Kinds of parameters with one note each; both kinds of latencies share one note."""
 
 
@@ -83,10 +83,12 @@ def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple
     return (*assumed, *substitution_notes(substitutions, program.device.slug, sees))
 
 
-def limit_substitutions(device: Device) -> Iterator[Substitution]:
-    """Yield the assumed limits of a *device* that was completed."""
+def size_substitutions(device: Device) -> Iterator[Substitution]:
+    """Yield the assumed limits and cache sizes of a *device* that was completed."""
     limits = (("warp_size", device.source("warp_size")), *device.limits.known())
     yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
+    sizes = ((level.name, level.source("size")) for level in device.memory)
+    yield from (Substitution.made("size", name, each) for name, each in sizes if isinstance(each, Substitute))
 
 
 def needed(substitutions: Iterable[Substitution], sees: Collection[Aspect]) -> Iterator[Substitution]:

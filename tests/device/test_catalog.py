@@ -160,6 +160,31 @@ def test_measured_local_loads_do_not_exceed_bank_bandwidth(subtests: pytest.Subt
 # }}}
 
 
+# {{{ half precision, and caches
+
+CUDA_HALVES = {"6.1": 2, "7.0": 128, "7.5": 128, "8.0": 256, "8.6": 128, "8.9": 128, "9.0": 256}
+"""results per cycle of 16-bit additions by the CUDA C++ Programming Guide; earlier devices of the catalog have none"""
+
+
+def test_half_precision_has_the_rate_of_the_cuda_guide():
+    # The guide counts pairs. On 6.1, single numbers are as fast: a published matrix product takes 64 times as long.
+    for name, device in DEVICES.items():
+        if device.vendor == "NVIDIA":
+            pairs = CUDA_HALVES.get(device.target)
+            expected = pairs if pairs is None or device.target == "6.1" else pairs / 2
+            assert device.throughput.f16 == expected, name
+
+
+def test_every_described_cache_has_a_size():
+    sizes = {name: [each.size for each in device.memory if each.name != "DRAM"][1:] for name, device in DEVICES.items()}
+    assert [name for name, each in sizes.items() if None in each] == []
+    assert [name for name, each in sizes.items() if not each] == ["nvidia-gtx-280"]
+    assert sizes["nvidia-tesla-c2070"] == sizes["nvidia-tesla-c2050"] == sizes["nvidia-gtx-580"]
+
+
+# }}}
+
+
 # {{{ the papers
 
 LEMEIRE_5 = """

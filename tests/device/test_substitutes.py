@@ -194,6 +194,30 @@ def test_four_parameters_suffice_for_any_vendor(
     assert source.removeprefix("as on ") in relative
 
 
+def test_caches_are_those_of_the_nearest_relative(tmp_path: Path):
+    for target, relative in (("7.0", V100), ("1.2", DEVICES["nvidia-gtx-280"]), ("2.1", DEVICES["nvidia-tesla-c2070"])):
+        mine, names = minimal_device(tmp_path, "NVIDIA", "any", target), [each.name for each in relative.memory]
+        whole = completed(mine)
+        assert [each.name for each in whole.memory] == names
+        for level in (each for each in relative.memory if each.name in ("L1", "L2")):
+            found = whole.level(level.name)
+            assert (found.size, found.holds_local_memory) == (level.size, level.holds_local_memory)
+            assert isinstance(found.source("size"), Substitute)
+    # A cache without a size gets one; a file with a cache of the device gets no second one.
+    text = (tmp_path / "mine.toml").read_text(encoding="utf-8").replace('"2.1"', '"7.0"')
+    (tmp_path / "mine.toml").write_text(text + '[memory.L2]\nper = "device"\n', encoding="utf-8")
+    whole = completed(load_description(tmp_path / "mine.toml"))
+    assert {each.name: each.size for each in whole.memory}["L2"] == V100.level("L2").size
+    assert sum(each.name == "L2" for each in whole.memory) == 1
+
+
+def test_half_precision_keeps_its_ratio_from_capability_5_3_on(tmp_path: Path):
+    targets = {"5.2": 1.0, "6.1": 1 / 64, "7.0": 1.0, "8.0": 2.0, "8.9": 1 / 2}
+    for target, ratio in targets.items():
+        whole = completed(minimal_device(tmp_path, "NVIDIA", "any", target))
+        assert whole.issue_latency("fma", "f16") == pytest.approx(whole.issue_latency("fma", "f32") / ratio), target
+
+
 def test_cache_of_unknown_name_uses_the_level_of_equal_scope(tmp_path: Path):
     device = minimal_device(tmp_path, "NVIDIA", "Volta", "7.0")
     text = (tmp_path / "mine.toml").read_text(encoding="utf-8")
