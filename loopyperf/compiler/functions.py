@@ -1,6 +1,8 @@
 """Functions and divisions as the machine instruction sequences that nvcc generates for them.
 
 The sequences are the common path without fast math. They are derived from executed machine code (``sequences.toml``).
+Divisions in 64 bits take a short path if both operands fit in 32 bits, and call a subroutine otherwise: data of 64 bits
+is assumed not to fit.
 Architectures before Volta and other vendors are assumed to use the sequences of Volta and later.
 """
 
@@ -24,6 +26,8 @@ RECIPROCAL = "1/"
 """name of a division whose dividend is the constant 1"""
 OPERATORS = ("//", "%")
 """names of integer division and remainder"""
+LONG = "long"
+"""end of the name of a division whose operands do not fit in 32 bits"""
 WORDS: Mapping[str, tuple[str, str]] = {
     **{
         f"{letter}{name}": (kind, dtype)
@@ -76,14 +80,21 @@ class MachineSequence:
 # {{{ choice of the sequence
 
 
-def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> MachineSequence | None:
-    """Return the sequence of *instruction* on devices of *capability*; None if it is one instruction or unknown."""
+def sequence_of(
+    instruction: Instruction, capability: Capability = HOPPER, *, is_long: bool = False
+) -> MachineSequence | None:
+    """Return the sequence of *instruction* on devices of *capability*; None if it is one instruction or unknown.
+
+    *is_long* tells whether an operand of a division in 64 bits does not fit in 32 bits.
+    """
     if instruction.kind == Opcode.POWI and (exponent := exponent_of(instruction)) is not None:
         return _power(instruction.dtype, exponent, capability)
     name = _name(instruction)
     if name is None:
         return None
     dtype, table = _type(instruction), _table(capability)
+    if is_long and f"{name} {LONG} {dtype}" in table:
+        return table[f"{name} {LONG} {dtype}"]
     return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # C names, such as sqrtf
 
 
@@ -127,14 +138,15 @@ def _division(instruction: Instruction) -> str:
     dividend, divisor = (
         [each.known for each in instruction.operands] if len(instruction.operands) == 2 else (None, None)
     )
-    is_size = instruction.is_index and any(each.is_integer for each in instruction.operands[1:])
+    is_size = any(each.is_integer for each in instruction.operands[1:])
     is_constant = isinstance(divisor, (int, float)) and not is_size
     if instruction.dtype.startswith("f"):
         return RECIPROCAL if dividend in (1, -1) else "/constant" if is_constant else instruction.kind
     operator = OPERATORS[instruction.kind != Opcode.DIV]
     if is_constant:
         return f"{operator} {'power of 2' if _is_power_of_two(divisor) else 'constant'}"
-    is_positive = instruction.dtype.startswith("u") or (instruction.is_index and Affine.of(divisor) is not None)
+    is_bounded = (instruction.is_index or is_size) and Affine.of(divisor) is not None
+    is_positive = instruction.dtype.startswith("u") or is_bounded
     return operator if is_positive else f"{operator} any sign"
 
 
@@ -235,7 +247,7 @@ class _Expansion:
 
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
-            sequence = sequence_of(each, self.capability)
+            sequence = sequence_of(each, self.capability, is_long=not self._fits(place, each))
             if sequence is not None and not is_known_function(each, self.described):
                 self._expand(place, each, sequence)
                 self.constants.setdefault(sequence, each)
@@ -243,6 +255,21 @@ class _Expansion:
             return self.graph
         moved = (self._moved(edge) for edge in self.graph.edges)
         return Idg(self._all(), (*moved, *self.edges), (*self._moves(), *self._items(self.graph.body)))
+
+    def _fits(self, place: int, division: Instruction) -> bool:
+        """Return whether the operands of a *division* are known to fit in 32 bits.
+
+        Loop variables and sizes do, and so do values of 32-bit types, which are assumed not to be negative.
+        """
+        if division.kind not in (Opcode.DIV, Opcode.MOD) or division.is_index or not division.dtype.endswith("64"):
+            return True
+        defining = {edge.operand: self.graph.instructions[edge.source] for edge in self.graph.definitions[place]}
+        return all(
+            each.is_integer
+            or (isinstance(each.known, int) and each.known < 2**32)
+            or (number in defining and _is_short(defining[number]))
+            for number, each in enumerate(division.operands)
+        )
 
     def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:
         loops = [loop.name for loop in self.graph.loops_around[place]]
@@ -283,6 +310,12 @@ class _Expansion:
                 yield replace(item, body=tuple(self._items(item.body)))
             else:
                 yield from (item, *self.after.get(item, ()))
+
+
+def _is_short(instruction: Instruction) -> bool:
+    """Return whether the result of *instruction* has at most 32 bits."""
+    of = instruction.scalar or instruction.dtype
+    return of.lstrip("iub").isdecimal() and int(of.lstrip("iub")) <= 32
 
 
 def _arranged(sequence: MachineSequence) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:

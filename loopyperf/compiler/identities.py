@@ -232,7 +232,7 @@ def _with_number(operand: Operand) -> Operand:
     if not isinstance(operand.known, prim.ExpressionNode) or names_in_expression(operand.known):
         return operand
     try:
-        return replace(operand, known=evaluate(operand.known, dict[str, Any]()), is_integer=False)
+        return replace(operand, known=evaluate(operand.known, dict[str, Any]()))
     except (ArithmeticError, NotImplementedError, TypeError, ValueError):
         return operand
 

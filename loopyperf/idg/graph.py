@@ -32,7 +32,7 @@ from loopyperf.idg.program import (
     number_loops,
     placed,
 )
-from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.affine import Affine, Symbol, names_in_expression
 from loopyperf.polyhedral.expressions import IterationRanges, holds, in_terms_of, in_terms_of_all, times_held, valued
 from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.sets import Same
@@ -110,8 +110,11 @@ def _evaluated(condition: DataCondition, iterations: Iterator[Iteration]) -> Dat
 
 
 def _operand(operand: Operand, known: Any, element: Element | None) -> Operand:
-    is_same = operand.known is known and operand.element is element
-    return operand if is_same else Operand(known, operand.is_negated, element, operand.is_integer)
+    if operand.known is known and operand.element is element:
+        return operand
+    # A value of unrolled loops is a constant of the machine code; a size is a number from the start.
+    is_integer = operand.is_integer and (known is operand.known or bool(names_in_expression(known)))
+    return Operand(known, operand.is_negated, element, is_integer)
 
 
 def _located(element: Element, address: Affine[Symbol] | None, member: Any) -> Element:

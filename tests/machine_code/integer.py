@@ -142,7 +142,7 @@ def multiply_add(instruction: Instruction, registers: Registers) -> None:
         registers.write(destination, of_integers(total, known))
     for predicate in carried:
         is_carried = np.array(beyond) > 0
-        registers.decide(predicate, Truth(lane_set(is_carried), known if "WIDE" in modifiers and not signed else 0))
+        registers.decide(predicate, Truth(lane_set(is_carried), known if wide and not signed else 0))
 
 
 def _number(registers: Registers, source: Operand, *, signed: bool) -> tuple[np.ndarray, int]:

@@ -301,7 +301,8 @@ def _counted(words: Iterable[tuple[str, int]]) -> str:
 FLOATS, INTEGERS, WIDE = ("f32", "f64"), ("i32", "u32", "i64", "u64"), ("i64", "u64")
 ONE, TWO, LARGE = (0.7, 1.3, 0.4), (0.4, 0.7, 0.3), (1.7, 0.6, 0.4)
 """operands on the usual path: of most functions, of tanh (below 0.55), of functions that start at 1"""
-WHOLE = (12345, 7, 3)
+WHOLE, FAR = (12345, 7, 3), (2**62 + 12345, 2**40 + 7, 3)
+"""operands in 32 bits, and beyond, for which divisions in 64 bits call a subroutine"""
 SOURCES: Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = MappingProxyType(
     {
         "div": ("a / b", FLOATS, ONE),
@@ -321,6 +322,10 @@ SOURCES: Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = MappingP
         "%": ("mod_pos(a, b)", INTEGERS, WHOLE),
         "// any sign": ("floor_div(a, b)", ("i32", "i64"), WHOLE),
         "% any sign": ("mod(a, b)", ("i32", "i64"), WHOLE),
+        "// long": ("floor_div_pos(a, b)", WIDE, FAR),
+        "% long": ("mod_pos(a, b)", WIDE, FAR),
+        "// any sign long": ("floor_div(a, b)", ("i64",), FAR),
+        "% any sign long": ("mod(a, b)", ("i64",), FAR),
         "// constant": ("floor_div_pos(a, T(7))", INTEGERS, WHOLE),
         "% constant": ("mod_pos(a, T(7))", INTEGERS, WHOLE),
         "// power of 2": ("floor_div_pos(a, T(8))", INTEGERS, WHOLE),

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import loopy as lp
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from tests.idg.patterns import flat
 from . import toolchain
 from .sequences import (
     ARCHITECTURES,
+    FAR,
     FLOATS,
     ONE,
     SOURCES,
@@ -55,6 +57,10 @@ RESULTS: Mapping[str, Callable[..., float]] = {
     "%": lambda a, b: a % b,
     "// any sign": lambda a, b: a // b,
     "% any sign": lambda a, b: a % b,
+    "// long": lambda a, b: a // b,
+    "% long": lambda a, b: a % b,
+    "// any sign long": lambda a, b: a // b,
+    "% any sign long": lambda a, b: a % b,
     "// constant": lambda a: a // 7,
     "% constant": lambda a: a % 7,
     "// power of 2": lambda a: a // 8,
@@ -136,12 +142,16 @@ def test_sequences_match_each_architecture(architecture: str) -> None:
     capability = int(architecture[3:-1]), int(architecture[-1])
     for name, (_, dtypes, _) in SOURCES.items():
         for dtype in dtypes:
-            row, ours = derived(architecture, name, dtype), sequence_of(calling(name, dtype), capability)
+            row, ours = derived(architecture, name, dtype), _ours(name, dtype, capability)
             assert ours is not None, (name, dtype)
             assert words(ours, dtype) == work(row), (name, dtype)
             machine = sum(Counter(dict(counted(row))).values()) + row[2]
             if capability < (9, 0):
                 assert abs(ours.length - machine) <= max(4, machine // 6), (name, dtype, ours.length, machine)
+
+
+def _ours(name: str, dtype: str, capability: tuple[int, int]) -> MachineSequence | None:
+    return sequence_of(calling(name.removesuffix(" long"), dtype), capability, is_long=name.endswith(" long"))
 
 
 def calling(name: str, dtype: str) -> Instruction:
@@ -185,6 +195,24 @@ def word(kind: str, dtype: str) -> str | None:
 
 def words(found: MachineSequence, dtype: str) -> Counter[str]:
     return Counter(each for kind, of in (*found.chain, *found.beside) if (each := word(kind, of or dtype)))
+
+
+def test_divisions_are_long_unless_types_or_bounds_exclude_it() -> None:
+    # (expression, type of a, type of m) -> whether an operand may exceed 32 bits
+    cases = {
+        ("a[i] % m[i]", np.uint64, np.uint64): True,
+        ("(a[i]*a[i]) % m[i]", np.uint64, np.uint32): True,
+        ("a[i] // m[i]", np.int64, np.int64): True,
+        ("a[i] // m[i]", np.uint32, np.uint64): True,
+        ("a[i] % (n + 2)", np.int64, np.int64): True,
+        ("i // (n + 2) + a[i]", np.int64, np.int64): False,
+        ("a[i] % m[i]", np.uint32, np.uint32): False,
+    }
+    for (code, a, m), is_long in cases.items():
+        arrays = [flat("a", a), flat("m", m), flat("out", np.int64), lp.ValueArg("n", np.int64)]
+        graph = source("[n] -> {[i]: 0<=i<32 and i<n}", f"out[i] = {code}", *arrays, sizes={"n": 30})
+        found = sum(each.kind == "fma" for each in lowered(graph, capability=(8, 0)).instructions)
+        assert (found > 20) is is_long, (code, a, m, found)
 
 
 # {{{ identities
@@ -267,7 +295,9 @@ def test_arithmetic_identities_match_machine_code(architecture: str) -> None:
     compiled = Expressions(architecture, ((cuda, dtype) for _, cuda, dtype in cases))
     capability = int(architecture[3:-1]), int(architecture[-1])
     for code, cuda, dtype in cases:
-        row = sequence(compiled.traced(cuda, dtype, ONE if dtype in FLOATS else WHOLE)[0])
+        # Data of 64 bits is assumed not to fit in 32.
+        is_long = dtype == "i64" and code in ("a//b", "a % b")
+        row = sequence(compiled.traced(cuda, dtype, ONE if dtype in FLOATS else FAR if is_long else WHOLE)[0])
         ours = beyond_copy(code, dtype, capability)
         floats = Counter({each: n for (kind, of), n in ours.items() if (each := word(kind, of))})
         assert floats == work(row), (code, dtype)

@@ -316,7 +316,8 @@ def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Inst
 
 def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
-    is_integer = isinstance(known, prim.ExpressionNode) and get_dependencies(known) <= executed.kernel.known_names
+    names = get_dependencies(known) if isinstance(known, prim.ExpressionNode) else frozenset[str]()
+    is_integer = bool(names) and names <= executed.kernel.known_names
     known = None if known is None else executed.in_iterations(known, draft.statement)
     element = executed.program.private.read(value, _to_iterations(executed, draft))
     return Operand(known, value.is_negated, element, is_integer)
