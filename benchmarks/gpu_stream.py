@@ -5,7 +5,8 @@ RRZE-HPC/gpu-benches and te42kyfo/gpu-benches, ``gpu-stream.csv``: six kernels t
 element per work-item, in groups of 32 to 1024 work-items, with 1 or 2 groups resident on a core. The errors are the
 mean absolute percentage error over occupancies (MAPE), and the same after subtracting the best linear fit of the
 differences (MAPE shape; Lemeire, section 6.3). The time to start a group was derived from the ``init`` kernel at its
-lowest occupancy (docs/devices.md). Therefore ``init`` does not test the model, and the means exclude its errors.
+lowest occupancy (docs/devices.md). Therefore ``init`` does not test the model, and the means exclude its errors. The
+bandwidths of reading, copying and writing of four NVIDIA devices are the highest of ``read``, ``scale`` and ``init``.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/gpu_stream.py [--every N] [--picture FILE] \
         [DEVICE ...]

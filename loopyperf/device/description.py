@@ -52,7 +52,15 @@ Limit = Literal[
 ]
 LevelCount = Literal["size", "line", "sector", "banks", "bank_width", "partitions"]
 LevelNumber = Literal[
-    "latency", "bandwidth", "sustained_bandwidth", "bandwidth_per_core", "departure_delay", "lines_per_cycle"
+    "latency",
+    "bandwidth",
+    "sustained_bandwidth",
+    "read_bandwidth",
+    "copy_bandwidth",
+    "write_bandwidth",
+    "bandwidth_per_core",
+    "departure_delay",
+    "lines_per_cycle",
 ]
 DeviceCount = Literal["cores", "warp_size", "schedulers", "load_store_units"]
 DeviceNumber = Literal[
@@ -144,6 +152,9 @@ class MemoryLevel(DescriptionTable[LevelCount, LevelNumber]):
     latency: float | None = number_field("cycles", "load-to-use latency, measured with dependent loads")
     bandwidth: float | None = number_field("B/s", "published peak bandwidth of the whole device")
     sustained_bandwidth: float | None = number_field("B/s", "measured bandwidth of the whole device")
+    read_bandwidth: float | None = number_field("B/s", "measured bandwidth of the whole device, if it only reads")
+    copy_bandwidth: float | None = number_field("B/s", "the same, if it reads as much as it writes")
+    write_bandwidth: float | None = number_field("B/s", "the same, if it only writes")
     bandwidth_per_core: float | None = number_field("B/cycle", "bandwidth of one core")
     departure_delay: float | None = number_field(
         "cycles", "delay between two memory transactions of a core, GPUPerf's Δ"

@@ -4,7 +4,7 @@
 completion latency, the time until the result can be used (Lemeire, sections 1 and 3.1.3).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 
@@ -104,6 +104,21 @@ def is_timed(device: Device) -> bool:
 def bandwidth(memory: MemoryLevel) -> Quantity | None:
     """Return the number behind the bandwidth of *memory*; None if it is not known."""
     return next(filter(None, map(memory.source, BANDWIDTHS)), None)
+
+
+def with_traffic(device: Device, written: float) -> Device:
+    """Return *device* with the sustained bandwidth of DRAM for traffic of which the share *written* are stores.
+
+    It is interpolated between those of reading, copying and writing; unchanged if the device lacks one of them.
+    """
+    dram = device.level(DRAM)
+    read, copied, wrote = dram.read_bandwidth, dram.copy_bandwidth, dram.write_bandwidth
+    if read is None or copied is None or wrote is None:
+        return device
+    pure, part = (read, written) if written <= 1 / 2 else (wrote, 1 - written)
+    mixed = pure + (copied - pure) * 2 * part
+    levels = (replace(each, sustained_bandwidth=mixed) if each is dram else each for each in device.memory)
+    return replace(device, memory=tuple(levels))
 
 
 def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:

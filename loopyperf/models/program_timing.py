@@ -12,10 +12,11 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory_accesses import Update
 from loopyperf.counts.sizes import check_64_bit
 from loopyperf.device.description import Device
+from loopyperf.device.lambdas import DRAM, with_traffic
 from loopyperf.device.parts import Per
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg, distinct
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import Assumed, Assumption
 from loopyperf.memory.kernel_profile import Quantity, WarpClass
 from loopyperf.memory.private_reuse import StackReuse, private_access
@@ -180,7 +181,7 @@ class _LaunchTiming:
 
     def timed(self) -> TimedLaunch:
         """Return the launch with latencies."""
-        launch, device, execution = self.launch, self.device, self.launch.execution
+        launch, device, execution = self.launch, with_traffic(self.device, self._written()), self.launch.execution
         balance, balances = launch.groups / (self.cores * execution.total_groups), dict(self._balances())
         timing = InstructionTimes(device)
         programs = self._programs(timing, balance, balances)
@@ -363,6 +364,17 @@ class _LaunchTiming:
         reuse = [StackReuse.of(each, lanes) for each in graphs]
         stacks = {program: reuse[place] for program, place in zip(self.graphs, places, strict=True)}
         return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks, self.order)
+
+    def _written(self) -> float:
+        """Return the share of stores in the traffic of device memory."""
+        moved: dict[str, float] = {}
+        for number, share in self.launch.shares.items():
+            for each, request in zip(self.graphs[number].instructions, self.requests[number], strict=True):
+                if request is not None and request.served is not None:
+                    sectors = share * float(each.executions) * request.reaching(each.kind).get(DRAM, 0.0)
+                    moved[each.kind] = moved.get(each.kind, 0.0) + sectors
+        total = sum(moved.values())
+        return moved.get(Opcode.STORE, 0.0) / total if total else 0.0
 
     def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
         """Yield each level that all cores share, with the traffic of the mean core over that of the core with most.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from loopyperf.device.device_library import load_device
-from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_issue, level_latency
+from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_issue, level_latency, with_traffic
 from loopyperf.errors import MissingNumberError
 
 V100 = load_device("nvidia-v100")
@@ -40,3 +40,13 @@ def test_unpublished_bandwidth_raises() -> None:
 def test_measured_bandwidth_is_preferred_to_the_peak() -> None:
     assert bytes_per_cycle(V100, V100.level("DRAM")) < 897e9 / (80 * 1.38e9)
     assert bytes_per_cycle(V100, V100.level("local")) == 128
+
+
+def test_bandwidth_depends_on_the_share_of_stores() -> None:
+    device = load_device("nvidia-v100")  # reads 867, copies 809, writes 897 GB/s
+    expected = {0: 867, 0.25: 838, 0.5: 809, 0.75: 853, 1: 897}
+    for written, bandwidth in expected.items():
+        found = with_traffic(device, written).level("DRAM").sustained_bandwidth
+        assert found == pytest.approx(bandwidth * 1e9), written
+    unmeasured = load_device("nvidia-titan-v")
+    assert with_traffic(unmeasured, 0.5) is unmeasured
