@@ -19,7 +19,7 @@ from typing import Any
 from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.device.lambdas import level_issue
+from loopyperf.device.lambdas import DRAM, level_issue
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.display import ReportText, Shown, Table, called, plain
@@ -238,7 +238,7 @@ def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> R
 
     Raises :class:`MissingNumberError` if the device lacks a parameter that the roofs need.
     """
-    roofs = _Roofs(kernel.device)
+    roofs = _Roofs(_device_of(kernel))
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     predicted = [_predicted(launch, model, predict) for launch in kernel.launches]
     pairs = zip(kernel.launches, predicted, strict=True)
@@ -259,6 +259,12 @@ def _predicted(launch: TimedLaunch, model: str, predict: LaunchPredictor) -> tup
 
 
 # {{{ the device
+
+
+def _device_of(kernel: TimedProgram) -> Device:
+    """Return the device with the highest bandwidth that the traffic of any launch reaches."""
+    devices = (launch.device for launch in kernel.launches)
+    return max(devices, key=lambda each: each.level(DRAM).sustained_bandwidth or 0, default=kernel.device)
 
 
 class _Roofs:
