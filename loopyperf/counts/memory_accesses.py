@@ -80,7 +80,6 @@ def reference(
     if not isinstance(array, (ArrayArg, ConstantArg, TemporaryVariable)):
         raise UncountableError(f"no count for accesses of {name!r}, of class {type(array).__name__}")
     space = MemorySpace.LOCAL if array.address_space == AddressSpace.LOCAL else MemorySpace.GLOBAL
-    index = tuple(_Absolutes(kernel)(expression) for expression in index)
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
@@ -248,6 +247,11 @@ class _Cases(WalkMapper[[]]):
         return not isinstance(expr, (prim.Subscript, prim.Call))
 
 
+def has_cases(*expressions: Any) -> bool:
+    """Return whether *expressions* contain operations, outside of data, whose result may not be affine."""
+    return _names_in_cases(*expressions) is not None
+
+
 def _names_in_cases(*expressions: Any) -> frozenset[str] | None:
     """Return the variables in the non-affine parts of *expressions*; None if there are no such parts."""
     finder = _Cases()
@@ -282,8 +286,8 @@ def resolved(
 
     *temporaries* are replaced by their values.
     """
-    write = _TypicalFactors(kernel, typical)
-    return tuple(with_values(write(each), temporaries) for each in index)
+    write, as_maxima = _TypicalFactors(kernel, typical), _Absolutes(kernel)
+    return tuple(as_maxima(with_values(write(each), temporaries)) for each in index)
 
 
 def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, list[str]]:

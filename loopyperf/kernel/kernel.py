@@ -219,7 +219,7 @@ class Kernel:
         if key not in self._domains:
             points = points_of(self.loopy_kernel, key)
             bounds = {
-                name: value for name, value in self.known_temporaries.items() if name in points.get_var_dict(PARAM)
+                name: value for name, value in self.affine_temporaries.items() if name in points.get_var_dict(PARAM)
             }
             self._domains[key] = self._bounded(key, bounds) if bounds else points
         return self._domains[key]
@@ -251,10 +251,13 @@ class Kernel:
 
     @cached_property
     def known_temporaries(self) -> Mapping[str, Any]:
-        """Return the :attr:`integer_temporaries` that are affine functions of loop variables and sizes."""
-        known = self.parameters | self.loopy_kernel.all_inames()
-        candidates = {name: each for name, each in self.integer_temporaries.items() if get_dependencies(each) <= known}
-        return {name: value for name, value in candidates.items() if _is_affine(value)}
+        """Return the :attr:`integer_temporaries` that are functions of loop variables and sizes."""
+        return {name: value for name, value in self.integer_temporaries.items() if self.is_known(value)}
+
+    @cached_property
+    def affine_temporaries(self) -> Mapping[str, Any]:
+        """Return the :attr:`known_temporaries` that are affine functions."""
+        return {name: value for name, value in self.known_temporaries.items() if _is_affine(value)}
 
     @cached_property
     def constant_temporaries(self) -> Mapping[str, bool]:

@@ -5,6 +5,7 @@ another way, all accesses are assumed to touch different ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -13,9 +14,6 @@ from math import prod
 from typing import Any
 
 import islpy as isl
-import pymbolic.primitives as prim
-from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import SubstitutionMapper, get_access_map
 
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
@@ -24,6 +22,7 @@ from loopyperf.counts.memory_accesses import (
     Reference,
     check_length,
     element_strides,
+    has_cases,
     in_elements,
     known_shape,
     scaled_by_data,
@@ -49,6 +48,7 @@ from loopyperf.idg.warps.warp_classes import (
     warps_of_group,
 )
 from loopyperf.kernel import Kernel
+from loopyperf.kernel.integers import with_values
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
@@ -67,8 +67,10 @@ from loopyperf.memory.touched_sectors import Touched
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet
 from loopyperf.polyhedral.points import Points, affine_map, at_sizes, fixed, points_listed
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map
 
 SET = isl.dim_type.set
+DIV = isl.dim_type.div
 _FIELDS = {"load": "load", "store": "store", FIRST: "first_load"}
 PAIRS = 64
 """most pairs of loads and stores of an array that are compared; each takes a millisecond"""
@@ -103,6 +105,9 @@ class _Builder:
 
     def __init__(self, program: LaunchProgram, sizes: Mapping[str, int]) -> None:
         self.program, self.sizes = program, sizes
+        drafts = (draft.reference for draft in program.drafts if draft.reference is not None)
+        self._by_axis = {ref.array for ref in drafts if len(ref.index) > 1 and not has_cases(*ref.index)}
+        """arrays with an access that is simplest with an index for each axis"""
 
     def footprints(self) -> Footprints:
         """Return the accesses to each array, with the first loads of arrays that are both loaded and stored."""
@@ -131,7 +136,7 @@ class _Builder:
             cells=None if access.cells is None else PlainMap.of(access.cells),
             axes=access.axes,
             by_data=access.by_data,
-            most=self._whole(access.reference) if access.by_data else None,
+            most=self._whole(access.reference) if access.by_data or access.cells is None else None,
             **{field: tuple(each.number for each in makers.get(kind, ())) for kind, field in _FIELDS.items()},
         )
 
@@ -153,7 +158,12 @@ class _Builder:
         """Yield the assumptions about arrays, and contradictions between sizes and typical values."""
         for access in accesses:
             name, elements = access.reference.array, self._elements(access.reference)
-            if access.cells is None and elements is None:
+            if access.cells is None and not access.by_data:
+                yield access.reference.assumption(
+                    f"indices of {SUBJECTS} are not affine on pieces; each access is assumed to touch a different "
+                    "sector, up to all sectors of the array"
+                )
+            elif access.cells is None and elements is None:
                 yield Assumption(
                     f"accessed part of {SUBJECTS} depends on data, and its shape is unknown; each access is assumed to "
                     f"touch a different sector; typical={{'len({NAME})': 1000000}} sets the number of elements",
@@ -183,13 +193,14 @@ class _Builder:
         first = drafts[0]
         assert first.reference is not None
         points = self._points(first)
-        reference = in_elements(self.program.kernel, first.reference, points, self.sizes)
-        strides = element_strides(self.program.kernel, reference, self.sizes)
-        axes = tuple(stride * reference.bits // 8 or APART for stride in strides)
         visit = Visit(self.program.kernel, self.sizes, self.program.counter.loops(first.statement.inames), points)
-        located = [in_rows(visit, *each) for each in zip(reference.index, axes, strict=True)]
-        known = [pair for pairs in located for pair in pairs or ()]
-        is_known = None not in located
+        axes, cells = self._located(visit, first, first.reference)
+        if cells is None or (
+            first.reference.array not in self._by_axis and any(each.dim(DIV) for each in cells.get_basic_maps())
+        ):
+            by_element = in_elements(self.program.kernel, first.reference, points, self.sizes)
+            if by_element is not first.reference:
+                axes, cells = self._located(visit, first, by_element)
         makers: dict[str, tuple[Statement, ...]] = {
             kind: tuple(draft.statement for draft in drafts if draft.kind == kind)
             for kind in dict.fromkeys(draft.kind for draft in drafts)
@@ -198,11 +209,22 @@ class _Builder:
             reference=first.reference,
             names=tuple(points.get_var_names_not_none(SET)),
             points=points,
-            cells=self._cell_map(first, tuple(index for index, _ in known), points) if is_known else None,
-            axes=tuple(distance for _, distance in known) if is_known else axes,
+            cells=cells,
+            axes=axes,
             by_data=any(is_data(visit, index) for index in first.reference.index),
             makers=makers,
         )
+
+    def _located(self, visit: Visit, draft: Draft, reference: Reference) -> tuple[tuple[int, ...], isl.Map | None]:
+        """Return the distances and cells of *reference*, those of *draft* in one of its forms; see :class:`_Access`."""
+        strides = element_strides(self.program.kernel, reference, self.sizes)
+        axes = tuple(stride * reference.bits // 8 or APART for stride in strides)
+        located = [in_rows(visit, *each) for each in zip(reference.index, axes, strict=True)]
+        if None in located:
+            return axes, None
+        known = [pair for pairs in located for pair in pairs or ()]
+        index = tuple(each for each, _ in known)
+        return tuple(distance for _, distance in known), self._cell_map(draft, index, visit.points)
 
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
         """Return the points at which *draft* executes and the conditions *where* hold."""
@@ -212,24 +234,18 @@ class _Builder:
 
     def _cell_map(self, draft: Draft, index: Indices, points: isl.Set) -> isl.Map | None:
         """Return the map from *points*, those of *draft*, to the cells at *index*; None if data determines them."""
-        maps: list[isl.Map] = []
         names: Sequence[str] = points.get_var_names_not_none(SET)
-        for branch, conditions in branches(index):
-            affine = [
-                known for each in branch if (known := Affine.of(each, self.sizes)) and known.variables <= {*names}
-            ]
-            if len(affine) == len(branch) and not conditions:
-                maps.append(affine_map(names, affine))
-                continue
-            indices = tuple(SubstitutionMapper(self._size)(each) for each in branch)
-            try:
-                maps.append(get_access_map(self._points(draft, conditions), indices))
-            except UnableToDetermineAccessRangeError:
-                return None
-        return reduce(isl.Map.union, maps)
-
-    def _size(self, leaf: Any) -> int | None:
-        return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
+        affine = [known for each in index if (known := Affine.of(each, self.sizes)) and known.variables <= {*names}]
+        if len(affine) == len(index):
+            return affine_map(names, affine)
+        known = tuple(with_values(each, self.sizes) for each in index)
+        with suppress(NotQuasiAffineError):
+            return quasi_affine_map(points, known)
+        try:
+            parts = [quasi_affine_map(self._points(draft, where), branch) for branch, where in branches(known)]
+        except NotQuasiAffineError:
+            return None
+        return reduce(isl.Map.union, parts)
 
     def _first_loads(self, accesses: Sequence[_Access]) -> Iterator[ArrayAccess]:
         """Yield the *accesses*, all of one array, that load values not yet stored by the launch.

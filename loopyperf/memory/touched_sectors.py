@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
+from itertools import accumulate
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -195,7 +196,7 @@ def _by_blocks(cells: "_Set | _Boxes", axes: Sequence[int], box: _Box, size: int
 
 def _are_rows(cells: "_Set | _Boxes", place: int, length: float, box: _Box) -> bool:
     """Return whether *cells* are rows without holes along axis *place*, with a mean length of at least *length*."""
-    return not cells.have_holes and box.cells >= length * cells.without(place).number
+    return not cells.have_holes(place) and box.cells >= length * cells.without(place).number
 
 
 class _Set:
@@ -220,10 +221,12 @@ class _Set:
             return prod(_number_along(axes, isl.Set.from_basic_set(each), self.values) for axes, each in factors(part))
         return number_of_points(cells) if elements > FEW or not self.values else _number_in(cells, self.values)
 
-    @property
-    def have_holes(self) -> bool:
-        """Return whether cells may be strided along an axis."""
-        return any(part.dim(DIV) for part in self._cells.get_basic_sets())
+    def have_holes(self, place: int) -> bool:
+        """Return whether cells may be strided along an axis, or all leave out a part of the axis at *place*."""
+        if any(part.dim(DIV) for part in self._cells.get_basic_sets()):
+            return True
+        along = self._cells.project_out(SET, place + 1, self._cells.dim(SET) - place - 1).project_out(SET, 0, place)
+        return along.coalesce().n_basic_set() > 1
 
     def without(self, place: int) -> "_Set":
         """Return the cells projected along the axis at *place*."""
@@ -287,8 +290,11 @@ class _Boxes:
             ] = 1
         return int(reduce(lambda left, cut: left @ np.diff(cut), reversed(cuts), grid.astype(np.int64)))
 
-    have_holes = False
-    """a single box fills its bounding box, and a union of several has no strides"""
+    def have_holes(self, place: int) -> bool:
+        """Return whether all boxes leave out a part of the axis at *place*; a union of several has no strides."""
+        along = sorted((box[place][0], box[place][-1]) for box in self._boxes)
+        ends = accumulate((last for _, last in along), max)
+        return any(first > end + 1 for (first, _), end in zip(along[1:], ends, strict=False))
 
     def without(self, place: int) -> "_Boxes":
         """Return the cells projected along the axis at *place*."""

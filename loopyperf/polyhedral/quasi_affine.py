@@ -23,6 +23,8 @@ from pymbolic.mapper import Mapper
 from loopyperf.errors import UncountableError
 
 PARAM = isl.dim_type.param
+CASES = 4
+"""values of a floor up to which it is written as cases, with which sets are smaller"""
 BITS = 64
 """shifts by more than this leave no bit of an integer"""
 
@@ -66,7 +68,7 @@ def quasi_affine_map(points: isl.Set, indices: tuple[Any, ...]) -> isl.Map:
 
     Raises :class:`NotQuasiAffineError` if an index is not quasi-affine.
     """
-    mapper = _QuasiAffine(points.get_space(), _never)
+    mapper = _QuasiAffine(points.get_space(), _never, points)
     found = isl.Map.from_domain(points)
     for index in indices:
         found = found.flat_range_product(isl.Map.from_pw_aff(mapper(index)))
@@ -84,9 +86,9 @@ def points_where_quasi_affine(space: isl.Space, condition: Any) -> isl.Set:
 class _QuasiAffine(Mapper[isl.PwAff, []]):
     """Converts integer expressions to isl functions."""
 
-    def __init__(self, space: isl.Space, is_offset: Callable[[Any], bool]) -> None:
+    def __init__(self, space: isl.Space, is_offset: Callable[[Any], bool], points: isl.Set | None = None) -> None:
         super().__init__()
-        self.is_offset = is_offset
+        self.is_offset, self.points = is_offset, points
         self.offsets: dict[str, Any] = {}
         """parameter -> the expression that it represents"""
         self._space = isl.LocalSpace.from_space(space)
@@ -157,11 +159,26 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
 
     def map_floor_div(self, expr: prim.FloorDiv) -> isl.PwAff:
         divisor = _number(self.rec(expr.denominator))
-        return _floor(self.rec(expr.numerator), divisor) if divisor else self.handle_unsupported_expression(expr)
+        return self._floor(self.rec(expr.numerator), divisor) if divisor else self.handle_unsupported_expression(expr)
 
     def map_remainder(self, expr: prim.Remainder) -> isl.PwAff:
         divisor, value = _number(self.rec(expr.denominator)), self.rec(expr.numerator)
-        return value - _down_to(value, divisor) if divisor else self.handle_unsupported_expression(expr)
+        if not divisor:
+            return self.handle_unsupported_expression(expr)
+        return value - _times(self._floor(value, divisor), divisor)
+
+    def _floor(self, value: isl.PwAff, divisor: int) -> isl.PwAff:
+        """Return *value* divided by *divisor* and rounded down: in cases without floors if it has few values."""
+        found = _floor(value, divisor)
+        if self.points is None:
+            return found
+        at_points = found.intersect_domain(self.points)
+        least, most = at_points.min_val(), at_points.max_val()
+        if not (least.is_int() and most.is_int()) or most.to_python() - least.to_python() >= CASES:
+            return found
+        values = map(self._constant, range(least.to_python(), most.to_python() + 1))
+        cases = (each.intersect_domain(_between(value, each, divisor)) for each in values)
+        return reduce(isl.PwAff.union_add, cases)
 
     def map_left_shift(self, expr: prim.LeftShift) -> isl.PwAff:
         return _times(self.rec(expr.shiftee), 2 ** self._shift(expr))
@@ -274,6 +291,13 @@ def _number(value: isl.PwAff) -> int | None:
         return None
     least, greatest = value.min_val(), value.max_val()
     return least.to_python() if least.is_int() and least.eq(greatest) else None
+
+
+def _between(value: isl.PwAff, number: isl.PwAff, divisor: int) -> isl.Set:
+    """Return where *value* divided by *divisor* and rounded down is *number*."""
+    rest = value - _times(number, divisor)
+    rest = rest if divisor > 0 else rest.neg()
+    return rest.nonneg_set() & (rest + 1 - abs(divisor)).neg().nonneg_set()
 
 
 def _times(value: isl.PwAff, factor: int) -> isl.PwAff:

@@ -66,7 +66,7 @@ class LaunchProgram:
         """Return the positions of drafts whose results bound loops by data."""
         kernel = self.kernel.loopy_kernel
         bounds = {name for domain in kernel.domains for name in domain.get_var_names(PARAM)}
-        data = bounds & kernel.temporary_variables.keys() - self.kernel.known_temporaries.keys()
+        data = bounds & kernel.temporary_variables.keys() - self.kernel.affine_temporaries.keys()
         return frozenset(each.node for each in self.translator.definitions if each.variable in data)
 
     @property
