@@ -129,6 +129,26 @@ def admitted_values(
 # }}}
 
 
+CONSECUTIVE, CONSTANT, PERMUTATION = "consecutive", "constant", "permutation"
+"""patterns of loaded indices: see :meth:`Typical.stride`"""
+RANDOM = re.compile(r"random in ([1-9][0-9]*)")
+
+
+def window_of(pattern: str) -> int | None:
+    """Return the number of elements of a random *pattern*, ``"random in 4096"``; None for other patterns."""
+    found = RANDOM.fullmatch(pattern)
+    return None if found is None else int(found[1])
+
+
+def check_pattern(pattern: str, classes: Sequence[str], keyword: str) -> None:
+    """Raise :class:`ParameterError` unless *pattern* is one of *classes* or another pattern of loaded indices."""
+    if pattern not in (CONSECUTIVE, CONSTANT, PERMUTATION, *classes) and window_of(pattern) is None:
+        raise ParameterError(
+            f"{keyword} must be consecutive, constant, permutation, 'random in 4096' or a stride class "
+            f"({', '.join(classes[:4])}, ..., {classes[-1]}), got {pattern!r}"
+        )
+
+
 def _as_it_is(item: Item) -> Item:
     return item
 
@@ -234,20 +254,20 @@ class Typical:
         return self._missing(keywords, why, "0.5")
 
     def stride(self, array: str, classes: Iterable[str], factors: Iterable[str] = ()) -> str | None:
-        """Return the stride class of accesses of *array* whose addresses depend on data; None if there is no value.
+        """Return the pattern of accesses of *array* whose addresses depend on data; None if there is no value.
 
-        The keyword is the array or one of *factors*: data that multiplies loop variables in the index. Raises
-        :class:`ParameterError` for a value that is not in *classes*.
+        It is a stride class, or says how the loaded index varies: ``"consecutive"`` as the elements of the index array,
+        ``"constant"``, ``"random in 4096"`` in a window of so many elements, ``"permutation"`` with each value once in
+        the launch. The keyword is the array or one of *factors*: data that multiplies loop variables in the index.
+        Raises :class:`ParameterError` for other values.
         """
         names = dict.fromkeys((array, *factors))
         self._requested.update(names)
         name = next((name for name in names if name in self.values), None)
         if name is None:
             return None
-        known = tuple(classes)
         value = str(self.values[name])
-        if value not in known:
-            raise ParameterError(f"typical[{name!r}] must be a stride class ({', '.join(known)}), got {value!r}")
+        check_pattern(value, tuple(classes), f"typical[{name!r}]")
         return value
 
     def factor(self, name: str) -> int | None:

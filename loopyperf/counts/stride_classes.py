@@ -24,6 +24,7 @@ from loopyperf.counts.memory_accesses import (
     position,
     scaled_by_data,
 )
+from loopyperf.counts.sizes import CONSECUTIVE, CONSTANT, PERMUTATION
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 
@@ -43,6 +44,8 @@ STRIDE_CLASSES = (
 """amortized stride fractions"""
 FAR_APART = "1/>4"
 """class of lanes with unrelated addresses"""
+CLASSES_OF_PATTERNS = {CONSECUTIVE: "1", CONSTANT: "0", PERMUTATION: FAR_APART, "random": FAR_APART}
+"""first word of a pattern of loaded indices -> stride class"""
 
 
 def stride_class(stride: int, density: Fraction) -> str:
@@ -109,7 +112,7 @@ class StrideClassifier:
                 f"addresses depend on data ({SUBJECTS}); neighboring lanes are assumed far apart (stride {FAR_APART}), "
                 f"typical={{{NAME!r}: '1'}} selects another stride",
             )
-        return given or FAR_APART
+        return FAR_APART if given is None else CLASSES_OF_PATTERNS.get(given.partition(" ")[0], given)
 
     def _note_shared(self, ref: Reference, lanes: UnevenLanes) -> None:
         if lanes.sharing:

@@ -16,20 +16,31 @@ from loopy.typing import auto
 from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory_accesses import Reference, element_strides, known_shape, value_at
-from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
+from loopyperf.counts.sizes import (
+    BITS,
+    BOUND,
+    CONSECUTIVE,
+    PERMUTATION,
+    check_pattern,
+    sizes_in_words,
+    window_of,
+)
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import Integers
 from loopyperf.idg.warps.warp_iterations import WarpIterations
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
+from loopyperf.memory.loaded_index import followed
 from loopyperf.memory.residues import AddressStride, Loops
 from loopyperf.memory.rows import APART, RowIndex, Visit, is_data, row_index
-from loopyperf.memory.sectors import LINE
+from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.affine import Affine
 
 ALWAYS_NUMBERED = 2**15
 """sizes below this limit cannot overflow 64 bits in products of three and a few bits more"""
+DRAWS = 64
+"""random addresses of a warp, of which a typical one is used"""
 
 
 @dataclass(frozen=True)
@@ -136,27 +147,29 @@ def _summands(expression: Any) -> Iterator[Any]:
     yield expression
 
 
-def lane_addresses(ref: Reference, iterations: WarpIterations, stride: str | None = None) -> LaneAddresses:
-    """Return the addresses of *ref* in *iterations*; *stride* is the stride class of lanes that differ by data.
+def lane_addresses(ref: Reference, iterations: WarpIterations, pattern: str | None = None) -> LaneAddresses:
+    """Return the addresses of *ref* in *iterations*; *pattern* is that of loaded indices: see :meth:`Typical.stride`.
 
     Arrays start at a line boundary, local arrays at the first bank. Raises :class:`UncountableError` if an index
-    depends on an unknown value, and :class:`ParameterError` for an invalid stride class.
+    depends on an unknown value, and :class:`ParameterError` for an invalid pattern.
     """
-    if stride not in (None, *STRIDE_CLASSES):
-        raise ParameterError(f"stride must be a stride class ({', '.join(STRIDE_CLASSES)}), got {stride!r}")
-    if stride is None and (rows := _listed_rows(ref, iterations)):
+    if pattern is not None:
+        check_pattern(pattern, STRIDE_CLASSES, "pattern")
+    if pattern is None and (rows := _listed_rows(ref, iterations)):
         return _in_rows(ref, iterations, rows)
+    if pattern is not None and (followed := _followed(ref, iterations, pattern)) is not None:
+        return addresses_at(ref, iterations, iterations.lockstep.in_iterations(_position(ref, iterations, followed)))
     position = _position(ref, iterations, ref.index)
     data = data_of(iterations.kernel, position, iterations.data_starts)
     shared = _sharing(iterations, lane_axes_of_data(iterations.kernel, ref.index, iterations.data_starts))
     unit = ref.bits // 8
     by_data, assumed = np.zeros_like(shared), ()
-    if data and ref.update is not None and stride is None:
+    if data and ref.update is not None and pattern is None:
         by_data, assumed = _updated_by_data(ref, shared, unit, _elements(ref, iterations))
     elif data:
-        by_data, assumed = _apart_by_data(ref, shared, stride, unit)
-    if data and stride is not None and len(set(shared.tolist())) > 1:
-        position = 0  # the stride class alone determines the addresses
+        by_data, assumed = _apart_by_data(ref, shared, pattern, unit)
+    if data and pattern is not None and len(set(shared.tolist())) > 1:
+        position = 0  # the pattern alone determines the addresses
     found = addresses_at(ref, iterations, iterations.lockstep.in_iterations(position))
     return replace(found, by_data=by_data, assumed=(*assumed, *found.assumed))
 
@@ -278,6 +291,22 @@ def _in_rows(ref: Reference, iterations: WarpIterations, rows: Mapping[int, RowI
 # {{{ lanes that differ by data
 
 
+def _followed(ref: Reference, iterations: WarpIterations, pattern: str) -> list[Any] | None:
+    """Return the indices of *ref* with loaded values that follow *pattern*; None if it does not determine them."""
+    kernel = iterations.kernel
+    visit = Visit(kernel, iterations.sizes, iterations.counted, iterations.points)
+    strides = element_strides(kernel, ref, iterations.sizes)
+    found: list[Any] = []
+    for index, stride in zip(ref.index, strides, strict=True):
+        if is_data(visit, index):
+            known = followed(kernel, iterations.sizes, index, stride or 1, 1, pattern)
+            if known is None or any(isinstance(kernel.hardware_axes.get(each), LocalInameTag) for each in known[1]):
+                return None
+            index = known[0]
+        found.append(index)
+    return found
+
+
 def _sharing(iterations: WarpIterations, axes: frozenset[int]) -> Integers:
     """Return a number for each lane; lanes with equal numbers have equal data, which may differ along *axes*."""
     ids = iterations.warp.local_ids
@@ -288,7 +317,7 @@ def _sharing(iterations: WarpIterations, axes: frozenset[int]) -> Integers:
 
 
 def _apart_by_data(
-    ref: Reference, shared: Integers, stride: str | None, unit: int
+    ref: Reference, shared: Integers, pattern: str | None, unit: int
 ) -> tuple[Integers, tuple[Assumption, ...]]:
     """Return the bytes that data adds in each lane, with the assumptions made."""
     if len(set(shared.tolist())) == 1:
@@ -297,14 +326,23 @@ def _apart_by_data(
     if ref.space == MemorySpace.LOCAL:
         sentence = f"addresses depend on data ({SUBJECTS}); lanes are assumed to use different banks"
         return shared * unit, (ref.assumption(sentence),)
-    if stride is None or stride.endswith(">4"):
+    if pattern is not None and (window := window_of(pattern)) is not None:
+        return _at_random(window, len(shared), unit)[shared], ()
+    if pattern is None or pattern == PERMUTATION or pattern.endswith(">4"):
         sentence = (
             f"addresses depend on data ({SUBJECTS}); lanes are assumed to share no sector; "
             f"typical={{{NAME!r}: '1'}} selects another stride"
         )
         # Squares, so that distances between lanes differ.
-        return shared**2 * APART, () if stride else (ref.assumption(sentence),)
-    return shared * int(stride.split("/")[-1]) * unit, ()
+        return shared**2 * APART, () if pattern else (ref.assumption(sentence),)
+    return shared * (1 if pattern == CONSECUTIVE else int(pattern.split("/")[-1])) * unit, ()
+
+
+def _at_random(window: int, lanes: int, unit: int) -> Integers:
+    """Return random multiples of *unit* bytes in a *window* of elements, with a typical number of sectors."""
+    draws = np.random.default_rng(lanes).integers(0, window, (DRAWS, lanes)) * unit
+    numbers = [len(np.unique(draw // SECTOR)) for draw in draws]
+    return draws[min(range(DRAWS), key=lambda place: abs(numbers[place] - np.mean(numbers)))]
 
 
 def _updated_by_data(

@@ -14,27 +14,33 @@ from itertools import chain
 from math import gcd
 
 import islpy as isl
+import numpy as np
 
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.sectors import LINE
+from loopyperf.memory.loaded_index import Scattered
+from loopyperf.memory.rows import APART
+from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.memory.touched_sectors import (
     ByArray,
     Touched,
     at_least,
     at_most,
+    mean_blocks,
     times,
     total_cells,
     touched_by,
     touched_by_boxes,
 )
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
-from loopyperf.polyhedral.points import Box, values_along
+from loopyperf.polyhedral.points import Box, points_listed, values_along, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
 FIRST = "first load"
 """kind of loads that read values not yet stored by the launch, in arrays that are both loaded and stored"""
+FEW_OFFSETS = 4096
+"""offsets from a loaded value up to which they are listed"""
 Window = Mapping[str, range]
 """iname -> analyzed values; inames that are not listed have all of their values"""
 
@@ -75,6 +81,10 @@ class ArrayAccess:
     """map from points to array indices; None if the indices are data"""
     axes: tuple[int, ...]
     """bytes between neighbors along each index"""
+    base: str
+    """loaded values from which the cells start, apart from each other; empty if there are none"""
+    scattered: Scattered | None
+    """the window of these values; None if it is unknown"""
     by_data: bool
     """whether data determines the cells, or the rows that contain them"""
     most: Touched | None
@@ -191,11 +201,11 @@ class WorkingSets:
         """Prepare to count the accesses of *footprints*."""
         self.footprints = footprints
         self.program = footprints.program
-        self._accesses: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
+        self._accesses: dict[tuple[str, tuple[int, ...], str], list[_Access]] = {}
         self._known: dict[tuple[object, ...], dict[str, Touched]] = {}
         self._together: dict[tuple[object, ...], Touched] = {}
         for each in footprints.accesses:
-            of_array = self._accesses.setdefault((each.array, each.axes), [])
+            of_array = self._accesses.setdefault((each.array, each.axes, each.base), [])
             of_array.append(_Access(each, len(of_array)))
 
     def touched(
@@ -267,11 +277,18 @@ class WorkingSets:
     def _common(self, window: Window, other: Window, kind: str | None) -> dict[str, Touched]:
         found: dict[str, Touched] = {}
         program = _statements(self.program)
-        for (array, axes), accesses in self._accesses.items():
+        for (array, axes, base), accesses in self._accesses.items():
             here = [each for each in accesses if each.is_in(program, kind) and each.made_of.cells is not None]
             if not here:
                 continue
-            if all(each.where(window) == each.where(other) for each in here):
+            if base:
+                one, two = (_cells_of(here, each) for each in (window, other))
+                if here[0].made_of.scattered is None:
+                    amount = _Draws(here, axes, one & two).touched()
+                else:
+                    amount, more, together = (_Draws(here, axes, each).touched() for each in (one, two, one | two))
+                    amount += more - together
+            elif all(each.where(window) == each.where(other) for each in here):
                 amount = _touched_by(here, window, axes)
             else:
                 cells = (_cells_of(here, each) for each in (window, other))
@@ -285,16 +302,20 @@ class WorkingSets:
         self, inside: frozenset[int], window: Window, only: str | None, kind: str | None
     ) -> dict[str, Touched]:
         found: dict[str, Touched] = {}
-        for (array, axes), accesses in self._accesses.items():
+        for (array, axes, base), accesses in self._accesses.items():
             here = [access for access in accesses if only in (None, array) and access.is_in(inside, kind)]
             if not here:
                 continue
             known = [access for access in here if access.made_of.cells is not None]
             amount = found.get(array, Touched())
             if known:
-                key = (array, axes, tuple([(access.number, access.where(window)) for access in known]))
+                key = (array, axes, base, tuple([(access.number, access.where(window)) for access in known]))
                 if key not in self._together:
-                    self._together[key] = _touched_by(known, window, axes)
+                    self._together[key] = (
+                        _Draws(known, axes, _cells_of(known, window)).touched()
+                        if base
+                        else _touched_by(known, window, axes)
+                    )
                 amount += self._together[key]
             for access in here:
                 if access.made_of.cells is None:
@@ -319,6 +340,76 @@ def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]
 def _cells_of(accesses: Iterable[_Access], window: Window) -> isl.Set:
     """Return the indices of the cells that *accesses* of one array touch in *window*."""
     return reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
+
+
+@lru_cache(256)
+def _of_offsets(offsets: PlainSet, axes: tuple[int, ...], width: int, apart: int) -> tuple[int, Touched | None]:
+    """Return the number of *offsets*, and the memory that elements of *width* bytes at them touch.
+
+    *axes* are the bytes between neighbors along each coordinate of an offset. They start at all multiples of *apart*
+    bytes equally often. The memory is None if there are too many to list.
+    """
+    number = number_of_points(offsets.isl)
+    if number > FEW_OFFSETS:
+        return number, None
+    places = points_listed(offsets.isl) @ np.array(axes, dtype=np.int64)
+    return number, Touched(*(mean_blocks(places, width, apart, block) for block in (SECTOR, LINE)))
+
+
+class _Draws:
+    """Cells at known offsets from loaded values, the draws."""
+
+    def __init__(self, accesses: Sequence[_Access], axes: Sequence[int], cells: isl.Set) -> None:
+        """Take the *cells* of *accesses* of one array with the same base; *axes* are those of the cells."""
+        self.accesses, self.axes, self.cells = accesses, axes, cells
+        self.width, self.scattered = accesses[0].made_of.width, accesses[0].made_of.scattered
+        self._places = [place for place, distance in enumerate(axes) if abs(distance) >= APART]
+        self._offsets = without_dimensions(cells, self._places)
+
+    def touched(self) -> Touched:
+        """Return the expected memory that they touch."""
+        if self.cells.is_empty():
+            return Touched()
+        draws, apart = self._number(self.cells), self._apart()
+        if self.scattered is None:
+            return apart
+        everywhere = self._number(_cells_of(self.accesses, {}))
+        whole = self._of_all(self.scattered, self.scattered.window or everywhere)
+
+        def expected(blocks: Fraction, of_apart: Fraction) -> Fraction:
+            assert self.scattered is not None
+            untouched = self.scattered.untouched(float(of_apart / draws / blocks), draws, everywhere)
+            return blocks * Fraction(1 - untouched).limit_denominator(10**6)
+
+        return Touched(expected(whole.sectors, apart.sectors), expected(whole.lines, apart.lines))
+
+    def _number(self, cells: isl.Set) -> int:
+        """Return the number of draws in *cells*."""
+        others = [place for place in range(len(self.axes)) if place not in self._places]
+        return number_of_points(without_dimensions(cells, others))
+
+    def _apart(self) -> Touched:
+        """Return the memory touched by draws that share nothing."""
+        apart = gcd(*(self.axes[place] for place in self._places), LINE)
+        draws = self._number(self.cells)
+        number, of_one = _of_offsets(PlainSet.of(self._offsets), tuple(self._axes), self.width, apart)
+        if of_one is None or (number > 1 and number_of_points(self.cells) != number * draws):
+            return touched_by(self.cells, self.axes, self.width)
+        return of_one.times(draws)
+
+    @property
+    def _axes(self) -> list[int]:
+        """Return the bytes between neighbors along each offset."""
+        return [distance for place, distance in enumerate(self.axes) if place not in self._places]
+
+    def _of_all(self, scattered: Scattered, window: int) -> Touched:
+        """Return the memory that all values in a *window* of elements lead to."""
+        place, number = scattered.axis - len(self._places), len(self._axes)
+        before, after = (", ".join(f"{letter}{at}" for at in range(number)) for letter in "io")
+        moved = (f"o{at} = i{at}" + f" + {scattered.step}*w" * (at == place) for at in range(number))
+        where = f"exists w: 0 <= w < {window} and {' and '.join(moved)}"
+        wide = isl.Map(f"{{[{before}] -> [{after}] : {where}}}", context=self.cells.get_ctx())
+        return touched_by(self._offsets.apply(wide), self._axes, self.width)
 
 
 def _statements(part: Part) -> frozenset[int]:

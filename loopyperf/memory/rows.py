@@ -79,7 +79,7 @@ def row_index(visit: Visit, index: Any) -> RowIndex | None:
     if not loops.by_data & get_dependencies(index):
         return None
     written = with_values(index, kernel.integer_temporaries)
-    within = _without_data(kernel, written)
+    within = with_data(kernel, written)
     rows = inames_of_data(kernel, data_of(kernel, written, loops.starts))
     passed = get_dependencies(within) & kernel.loopy_kernel.all_inames()
     length = _length(visit, within)
@@ -96,22 +96,22 @@ def in_rows(visit: Visit, index: Any, distance: int) -> list[tuple[Any, int]] | 
     """
     row = row_index(visit, index) if is_data(visit, index) else None
     if row is None:
-        starts_from_data = not visit.loops.starts.keys().isdisjoint(get_dependencies(index))
+        starts_from_data = not visit.loops.starts.keys().isdisjoint(get_dependencies(with_data(visit.kernel, index)))
         return None if starts_from_data else [(index, distance)]
     if row.number is not None:
         return [(row.number, row.length * distance), (row.within, distance)]
     return [*((prim.Variable(iname), APART + distance) for iname in sorted(row.inames)), (row.within, distance)]
 
 
-def _without_data(kernel: Kernel, written: Any) -> Any:
-    """Return an index with loaded and computed values set to zero."""
+def with_data(kernel: Kernel, written: Any, value: int = 0) -> Any:
+    """Return an index with loaded and computed values replaced by *value*."""
     variables = kernel.loopy_kernel.temporary_variables
 
-    def nothing(leaf: Any) -> int | None:
+    def data(leaf: Any) -> int | None:
         is_known = isinstance(leaf, prim.Variable) and leaf.name not in variables
-        return None if is_known else 0
+        return None if is_known else value
 
-    return SubstitutionMapper(nothing)(written)
+    return SubstitutionMapper(data)(written)
 
 
 def _length(visit: Visit, within: Any) -> int | None:

@@ -61,7 +61,8 @@ from loopyperf.memory.kernel_profile import (
     WarpAccess,
     WarpClass,
 )
-from loopyperf.memory.rows import APART, Indices, Visit, branches, in_rows, is_data
+from loopyperf.memory.loaded_index import Located, Scattered, located
+from loopyperf.memory.rows import APART, Indices, Visit, branches, is_data
 from loopyperf.memory.sectors import LINE, MERGED, SECTOR
 from loopyperf.memory.touched_sectors import Touched
 from loopyperf.polyhedral.affine import Affine
@@ -89,6 +90,10 @@ class _Access:
     """map from points to array indices; None if the indices are data"""
     axes: tuple[int, ...]
     """bytes between neighbors along each index"""
+    base: str
+    """loaded values from which the cells start; see :class:`Located`"""
+    scattered: Scattered | None
+    """the window of these values"""
     by_data: bool
     """whether data determines the cells, or the rows that contain them"""
     makers: Mapping[str, tuple[Statement, ...]]
@@ -111,9 +116,9 @@ class _Builder:
 
     def footprints(self) -> Footprints:
         """Return the accesses to each array, with the first loads of arrays that are both loaded and stored."""
-        by_array: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
+        by_array: dict[str, list[_Access]] = {}
         for access in self._distinct():
-            by_array.setdefault((access.reference.array, access.axes), []).append(access)
+            by_array.setdefault(access.reference.array, []).append(access)
         found: list[ArrayAccess] = []
         for accesses in by_array.values():
             found += (self._plain(access, access.points, access.makers) for access in accesses)
@@ -135,6 +140,8 @@ class _Builder:
             points=PlainSet.of(points.remove_redundancies()),
             cells=None if access.cells is None else PlainMap.of(access.cells),
             axes=access.axes,
+            base=access.base,
+            scattered=access.scattered,
             by_data=access.by_data,
             most=self._whole(access.reference) if access.by_data or access.cells is None else None,
             **{field: tuple(each.number for each in makers.get(kind, ())) for kind, field in _FIELDS.items()},
@@ -163,7 +170,7 @@ class _Builder:
                     f"indices of {SUBJECTS} are not affine on pieces; each access is assumed to touch a different "
                     "sector, up to all sectors of the array"
                 )
-            elif access.cells is None and elements is None:
+            elif elements is None and (access.cells is None or access.base) and access.scattered is None:
                 yield Assumption(
                     f"accessed part of {SUBJECTS} depends on data, and its shape is unknown; each access is assumed to "
                     f"touch a different sector; typical={{'len({NAME})': 1000000}} sets the number of elements",
@@ -194,13 +201,13 @@ class _Builder:
         assert first.reference is not None
         points = self._points(first)
         visit = Visit(self.program.kernel, self.sizes, self.program.counter.loops(first.statement.inames), points)
-        axes, cells = self._located(visit, first, first.reference)
+        place, cells = self._located(visit, first, first.reference)
         if cells is None or (
             first.reference.array not in self._by_axis and any(each.dim(DIV) for each in cells.get_basic_maps())
         ):
             by_element = in_elements(self.program.kernel, first.reference, points, self.sizes)
             if by_element is not first.reference:
-                axes, cells = self._located(visit, first, by_element)
+                place, cells = self._located(visit, first, by_element)
         makers: dict[str, tuple[Statement, ...]] = {
             kind: tuple(draft.statement for draft in drafts if draft.kind == kind)
             for kind in dict.fromkeys(draft.kind for draft in drafts)
@@ -210,21 +217,22 @@ class _Builder:
             names=tuple(points.get_var_names_not_none(SET)),
             points=points,
             cells=cells,
-            axes=axes,
+            axes=tuple(distance for _, distance in place.pairs),
+            base=place.base,
+            scattered=place.scattered,
             by_data=any(is_data(visit, index) for index in first.reference.index),
             makers=makers,
         )
 
-    def _located(self, visit: Visit, draft: Draft, reference: Reference) -> tuple[tuple[int, ...], isl.Map | None]:
-        """Return the distances and cells of *reference*, those of *draft* in one of its forms; see :class:`_Access`."""
+    def _located(self, visit: Visit, draft: Draft, reference: Reference) -> tuple[Located, isl.Map | None]:
+        """Return where *reference* is, that of *draft* in one of its forms, and its cells; see :class:`_Access`."""
         strides = element_strides(self.program.kernel, reference, self.sizes)
-        axes = tuple(stride * reference.bits // 8 or APART for stride in strides)
-        located = [in_rows(visit, *each) for each in zip(reference.index, axes, strict=True)]
-        if None in located:
-            return axes, None
-        known = [pair for pairs in located for pair in pairs or ()]
-        index = tuple(each for each, _ in known)
-        return tuple(distance for _, distance in known), self._cell_map(draft, index, visit.points)
+        width = reference.bits // 8
+        axes = tuple(stride * width or APART for stride in strides)
+        place = located(visit, reference.index, axes, width, given_pattern(self.program, draft))
+        if place is None:
+            return Located(tuple(zip(reference.index, axes, strict=True))), None
+        return place, self._cell_map(draft, tuple(index for index, _ in place.pairs), visit.points)
 
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
         """Return the points at which *draft* executes and the conditions *where* hold."""
@@ -259,8 +267,8 @@ class _Builder:
         for access in accesses:
             for load in access.makers.get("load", ()):
                 points = access.points
-                if access.cells is not None:
-                    for store in stores:
+                for store in stores if access.cells is not None else ():
+                    if (store.axes, store.base) == (access.axes, access.base):
                         points -= _stored_before(access, load, store)
                 yield self._plain(access, points, {FIRST: (load,)})
 
@@ -315,11 +323,11 @@ def source_pattern(executed: ExecutedLaunch, origin: int) -> AccessPattern:
     draft = executed.draft(origin)
     assert draft.reference is not None
     iterations = executed.warp.lanes(executed.program.site(draft))
-    return access_pattern(draft.reference, iterations, given_stride(executed.program, draft))
+    return access_pattern(draft.reference, iterations, given_pattern(executed.program, draft))
 
 
-def given_stride(program: LaunchProgram, draft: Draft) -> str | None:
-    """Return the typical stride class of the access *draft* if data makes a difference between its lanes."""
+def given_pattern(program: LaunchProgram, draft: Draft) -> str | None:
+    """Return the typical pattern of the access *draft* if data makes a difference between its lanes."""
     ref, kernel = draft.reference, program.kernel
     if ref is None or ref.space != MemorySpace.GLOBAL:
         return None
@@ -368,7 +376,7 @@ class KernelStructure:
             # Look up typical values for all accesses, also for those that the representative warp does not execute.
             program.check_weights()
             for draft in program.drafts:
-                given_stride(program, draft)
+                given_pattern(program, draft)
             self._launches.append(program)
         return self._launches[place]
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import islpy as isl
 import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.points import Box, contained, values_along_each
@@ -111,6 +112,17 @@ def _mean(first: int, run: int, apart: int, block: int) -> Fraction:
     """Return the mean number of blocks touched by a *run* of bytes that starts at *first* plus multiples of *apart*."""
     starts = range(first % apart, block, apart)
     return Fraction(sum(-(-(start + run) // block) for start in starts), len(starts))
+
+
+def mean_blocks(offsets: NDArray[np.int64], width: int, apart: int, block: int) -> Fraction:
+    """Return the mean number of blocks of *block* bytes that elements at byte *offsets* from some start touch.
+
+    Elements have *width* bytes. Starts are at all multiples of *apart* equally often.
+    """
+    starts = np.arange(0, block, gcd(apart, block))
+    ends = (offsets, offsets + width - 1)
+    numbers = (len(np.unique(np.concatenate([(end + start) // block for end in ends]))) for start in starts)
+    return Fraction(sum(numbers), len(starts))
 
 
 # }}}

@@ -207,8 +207,9 @@ def test_indirect_access_is_assumed_to_share_no_sectors() -> None:
     assert (index.at({}).sectors, index.assumed) == (4, ())
 
 
-@pytest.mark.parametrize(("stride", "sectors"), [("0", 1), ("1", 4), ("1/2", 8), ("2/2", 8), ("4/4", 16), ("2/>4", 32)])
+@pytest.mark.parametrize(("stride", "sectors"), [("0", 1), ("1", 5), ("1/2", 9), ("2/2", 9), ("4/4", 16), ("2/>4", 32)])
 def test_indirect_access_has_the_given_stride(stride: str, sectors: int) -> None:
+    # Lanes start three elements after a sector, so that contiguous ones touch a part of one more.
     code = "<> place = ind[i]\nout[i] = a[place + 3]"
     kernel = written("{[i]: 0<=i<32}", code, flat("a"), INTEGERS, tags=LANES)
     assert pattern(kernel, "a", WARP, stride=stride).at({}).sectors == sectors
