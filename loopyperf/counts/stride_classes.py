@@ -19,12 +19,13 @@ from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, l
 from loopyperf.counts.memory_accesses import (
     Reference,
     check_length,
+    element_strides,
     in_elements,
     is_one_array,
     position,
     scaled_by_data,
 )
-from loopyperf.counts.sizes import CONSECUTIVE, CONSTANT, PERMUTATION
+from loopyperf.counts.sizes import CONSECUTIVE, CONSTANT
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 
@@ -44,8 +45,6 @@ STRIDE_CLASSES = (
 """amortized stride fractions"""
 FAR_APART = "1/>4"
 """class of lanes with unrelated addresses"""
-CLASSES_OF_PATTERNS = {CONSECUTIVE: "1", CONSTANT: "0", PERMUTATION: FAR_APART, "random": FAR_APART}
-"""first word of a pattern of loaded indices -> stride class"""
 
 
 def stride_class(stride: int, density: Fraction) -> str:
@@ -112,7 +111,14 @@ class StrideClassifier:
                 f"addresses depend on data ({SUBJECTS}); neighboring lanes are assumed far apart (stride {FAR_APART}), "
                 f"typical={{{NAME!r}: '1'}} selects another stride",
             )
-        return FAR_APART if given is None else CLASSES_OF_PATTERNS.get(given.partition(" ")[0], given)
+        if given == CONSECUTIVE:
+            strides = element_strides(self.counter.kernel, ref, self._large_sizes)
+            pairs = zip(ref.index, strides, strict=True)
+            stride = abs(sum(stride for index, stride in pairs if not self.counter.kernel.is_known(index)))
+            return stride_class(stride, Fraction(1, max(1, stride)))
+        if given == CONSTANT:
+            return "0"
+        return given if given in STRIDE_CLASSES else FAR_APART
 
     def _note_shared(self, ref: Reference, lanes: UnevenLanes) -> None:
         if lanes.sharing:

@@ -194,7 +194,7 @@ def count(
         as Stevens and Klöckner do: work of a group that does not use a hardware axis counts once along it.
     typical
         Typical values for what the source does not determine, by the keywords that the errors name: trip counts of
-        loops with loaded bounds, probabilities (0 to 1) of conditions on data, stride classes of arrays with loaded
+        loops with loaded bounds, probabilities (0 to 1) of conditions on data, patterns of arrays with loaded
         addresses, and the operations of foreign code (a mapping from properties to numbers). The keyword of a condition
         is its text in terms of the loops before splitting, such as ``"x[i] > 0"``, the only array that it reads, or the
         instruction whose only condition on data it is.

@@ -130,6 +130,20 @@ def test_indirect_stencil_streams_like_its_affine_form() -> None:
     assert seconds(NEIGHBORS, x="1") < seconds(NEIGHBORS, x="permutation") < seconds(NEIGHBORS)
 
 
+def test_patterns_have_stride_classes() -> None:
+    # x is one array of elements; rows of y have four elements, so that consecutive rows are a stride of four apart.
+    arrays = [lp.GlobalArg("x", np.float32, shape=N), lp.GlobalArg("y", np.float32, shape=(N, 4)), ...]
+    body = "out[i] = x[zones[i] + 1] + y[zones[i], 2]"
+    unit = lp.make_kernel(f"{{[i]: 0 <= i < {N}}}", body, arrays, lang_version=(2018, 2))
+    unit = lp.add_dtypes(unit, {"zones": np.int32, "out": np.float64})
+    unit = lp.split_iname(unit, "i", GROUP, outer_tag="g.0", inner_tag="l.0")
+    for pattern, of_x, of_y in (("consecutive", "1", "1/4"), ("constant", "0", "0"), ("permutation", "1/>4", "1/>4")):
+        counts = lpp.count(unit, typical={"x": pattern, "y": pattern}).properties()
+        for stride in {of_x, of_y}:
+            loads = N * [of_x, of_y].count(stride) + 2 * N * (stride == "1")  # zones is loaded twice
+            assert counts[f"global load 32-bit stride {stride}"]() == loads, (pattern, stride)
+
+
 @pytest.mark.parametrize("pattern", ["random", "random in 0", "random in -3", "sorted", "5"])
 def test_unknown_pattern_is_rejected(pattern: str) -> None:
     with pytest.raises(
