@@ -220,7 +220,7 @@ def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         if request.served is None or DRAM not in request.served.asked:
             return request
         asked = {**request.served.asked, DRAM: request.served.asked[DRAM] * share}
-        return replace(request, served=Served(asked, request.served.waited))
+        return replace(request, served=replace(request.served, asked=asked))
 
     loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
     yield ChangeCandidate(

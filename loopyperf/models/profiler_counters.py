@@ -220,7 +220,7 @@ class _Sums:
     def moved(self, level: str, direction: str) -> float:
         """Return the sectors that loads or stores, by *direction*, move through a memory *level*."""
         return sum(
-            number * request.reaching(instruction.kind).get(level, 0.0)
+            number * request.reaching.get(level, 0.0)
             for number, instruction, request, _ in self.executed
             if request is not None and instruction.kind == direction
         )

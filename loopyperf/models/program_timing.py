@@ -19,6 +19,7 @@ from loopyperf.memory.private_reuse import StackReuse, private_access
 from loopyperf.models.timing import InstructionTimes, NeededNumbers, limit_substitutions
 from loopyperf.models.traffic import (
     ArrayStream,
+    RequestedSectors,
     Residence,
     dealt_out,
     levels_that_serve,
@@ -97,14 +98,18 @@ class WarpAccesses:
         access = private_access(instruction.reference, self.warps.example.size)
         return Request(instruction.reference.array, access.sectors, access.lines, access.lines, served)
 
-    @property
-    def sectors_by_way(self) -> dict[ArrayStream, float]:
+    @cached_property
+    def requested(self) -> Mapping[ArrayStream, RequestedSectors]:
         """Return the sectors that a warp requests for the loads of each array and for the stores to it."""
-        found: dict[ArrayStream, float] = {}
+        found: dict[ArrayStream, RequestedSectors] = {}
+        origins: dict[ArrayStream, set[int | None]] = {}
         for each in self.graph.instructions:
             if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
                 way = ArrayStream(each.reference.array, each.kind)
-                found[way] = found.get(way, 0.0) + self._mean(each, "sectors") * float(each.executions)
+                origins.setdefault(way, set()).add(each.origin)
+                quantities = (self._mean(each, quantity) for quantity in ("sectors", "partial", "distinct"))
+                one = RequestedSectors(*quantities, 1.0, len(origins[way]))
+                found[way] = found.get(way, RequestedSectors()) + one.times(float(each.executions))
         return found
 
     def _mean(self, instruction: Instruction, quantity: Quantity) -> float:
@@ -270,17 +275,21 @@ class _LaunchTiming:
     def _served(self) -> Mapping[ArrayStream, Served]:
         """Return the levels that serve accesses of the mean group, by the middle one of those that access most."""
         launch = self.launch
-        sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
-        middle = sectors if launch.dispatch.is_uniform else self._sectors(launch.middle)
-        mean_of = {way: number / middle[way] for way, number in sectors.items() if middle.get(way)}
-        return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
+        requested = self._requested({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
+        middle = requested if launch.dispatch.is_uniform else self._requested(launch.middle)
+        mean_of = {
+            way: each.sectors / middle[way].sectors
+            for way, each in requested.items()
+            if way in middle and middle[way].sectors
+        }
+        return levels_that_serve(launch, self.device, self.residence, requested, mean_of)
 
-    def _sectors(self, warps: Mapping[int, float]) -> dict[ArrayStream, float]:
+    def _requested(self, warps: Mapping[int, float]) -> dict[ArrayStream, RequestedSectors]:
         """Return the sectors that *warps* (class -> number) request for the loads and stores of each array."""
-        found: dict[ArrayStream, float] = {}
+        found: dict[ArrayStream, RequestedSectors] = {}
         for kind, number in warps.items():
-            for way, sectors in self.accesses[kind].sectors_by_way.items():
-                found[way] = found.get(way, 0.0) + number * sectors
+            for way, each in self.accesses[kind].requested.items():
+                found[way] = found.get(way, RequestedSectors()) + each.times(number)
         return found
 
     def _served_stacks(self) -> Mapping[str, Served]:

@@ -14,14 +14,14 @@ from statistics import fmean
 from typing import NamedTuple
 
 from loopyperf.device.description import Device, MemoryLevel
-from loopyperf.device.lambdas import global_levels
+from loopyperf.device.lambdas import DRAM, global_levels
 from loopyperf.device.parts import Per
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.footprints import FIRST, Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse
-from loopyperf.memory.sectors import LINE
-from loopyperf.memory.touched_sectors import Touched
+from loopyperf.memory.sectors import LINE, SECTOR
+from loopyperf.memory.touched_sectors import NEARLY_ALL, Touched
 from loopyperf.pipeline.timed_program import Served
 
 # {{{ sample groups for a launch with several warp classes
@@ -316,26 +316,81 @@ def _mean(moved: Sequence[Mapping[ArrayStream, float]]) -> dict[ArrayStream, flo
 # {{{ traffic
 
 
+COMBINED = 16
+"""Sectors per instruction up to which a core combines consecutive stores of an iteration to the same sectors. It combines
+fewer of up to twice as many. Measured on an H200, whose cores take 60 ps for a store to 16 sectors that the next stores
+fill, 155 ps for 24 sectors, and 290 to 440 ps for 32 (docs/accuracy/h200.md)."""
+
+
+@dataclass(frozen=True)
+class RequestedSectors:
+    """Sectors that a group requests for the loads of an array, or for the stores to it."""
+
+    sectors: float = 0.0
+    """sectors, summed over instructions"""
+    partial: float = 0.0
+    """those of which the instruction accesses a part"""
+    distinct: float = 0.0
+    """distinct bytes of each instruction"""
+    executions: float = 0.0
+    """executed instructions"""
+    instructions: int = 0
+    """different instructions, which execute in turn"""
+
+    def __add__(self, other: "RequestedSectors") -> "RequestedSectors":
+        return RequestedSectors(
+            self.sectors + other.sectors,
+            self.partial + other.partial,
+            self.distinct + other.distinct,
+            self.executions + other.executions,
+            max(self.instructions, other.instructions),
+        )
+
+    def times(self, number: float) -> "RequestedSectors":
+        """Return the requests of *number* times as many warps."""
+        return replace(
+            self,
+            sectors=self.sectors * number,
+            partial=self.partial * number,
+            distinct=self.distinct * number,
+            executions=self.executions * number,
+        )
+
+    def combined(self, at_once: float) -> tuple[float, float]:
+        """Return the stored sectors that leave the core, and those of them that are partial, over those requested.
+
+        *at_once* is the number of sectors that single iterations touch.
+        """
+        times = min(self.sectors / at_once, self.instructions) if at_once else 1.0
+        if times <= 1:
+            return 1.0, self.partial / self.sectors if self.sectors else 0.0
+        merging = min(1.0, max(0.0, 2 - self.sectors / self.executions / COMBINED))
+        is_whole = self.distinct * times >= NEARLY_ALL * self.sectors * SECTOR
+        partial = self.partial / self.sectors
+        return 1 - merging * (1 - 1 / times), partial * (1 - merging + (0 if is_whole else merging / times))
+
+
 def levels_that_serve(
     launch: LaunchProfile,
     device: Device,
     residence: Residence,
-    sectors: Mapping[ArrayStream, float],
+    requested: Mapping[ArrayStream, RequestedSectors],
     mean_of: Mapping[ArrayStream, float] | None = None,
 ) -> dict[ArrayStream, Served]:
     """Return the levels that serve the loads and stores of each array.
 
-    *sectors* are the requests of the mean group; *mean_of* is their ratio to the requests of the middle group (default
-    1).
+    *requested* are the requests of the mean group; *mean_of* is their ratio to the requests of the middle group
+    (default 1).
 
     A core's cache is write-through, so that a farther cache of known size combines stores on its own.
     """
+    sectors = {way: each.sectors for way, each in requested.items()}
     sets = working_sets(launch.footprints)
     window = neighbours(launch, 1).window
     at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
     nearest = global_levels(device)[0].name
     asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
-    left = dict(sectors)
+    left, partial = dict(sectors), dict.fromkeys(sectors, 0.0)
     for level, farther in pairwise(global_levels(device)):
         # A cache of unknown size is assumed to pass all requests on.
         cached = CachedGroups(launch, level, residence, mean_of or {})
@@ -346,8 +401,10 @@ def levels_that_serve(
             touched = at_once[way.kind].get(way.array)
             distinct = min(number, float(touched.sectors) * (mean_of or {}).get(way, 1.0) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
+            if way.kind == "store" and farther.name != DRAM:
+                asked[way][farther.name], partial[way] = requested[way].combined(distinct)
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
-    return {way: Served(asked[way], waited[way]) for way in sectors}
+    return {way: Served(asked[way], waited[way], partial[way]) for way in sectors}
 
 
 def sectors_touched(launch: LaunchProfile) -> float:
@@ -379,7 +436,7 @@ def levels_that_serve_stacks(
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # Each cache combines stores on its own: a core's cache is write-through.
             written = moved.written / moved.stores if moved.stores else 0.0
-        asked["load"][farther.name], asked["store"][farther.name] = fetched, written
+        asked["load"][farther.name], asked["store"][farther.name] = fetched, written if farther.name == DRAM else 1.0
     return {kind: Served(shares, shares) for kind, shares in asked.items()}
 
 

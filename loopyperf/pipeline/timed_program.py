@@ -40,10 +40,8 @@ class Served:
     waited: Mapping[str, float]
     """level -> share of accesses that wait for it; 1 for the nearest. An access to data that another one has requested
     in the same iteration waits as long as that one."""
-
-    def reaching(self, kind: str) -> dict[str, float]:
-        """Return level -> share of a load's or store's traffic that passes through it, nearest first."""
-        return {name: 1.0 if kind == Opcode.STORE and name != DRAM else share for name, share in self.asked.items()}
+    partial: float = 0.0
+    """sectors that a store writes in part in the caches that cores share, relative to those that it requests"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +59,10 @@ class Request:
     served: Served | None = None
     """levels that it reaches; None for local memory, and if unknown"""
 
-    def reaching(self, kind: str) -> dict[str, float]:
-        """Return level -> sectors that pass through it, for an access of that *kind*; see :meth:`Served.reaching`."""
-        shares = {} if self.served is None else self.served.reaching(kind)
+    @property
+    def reaching(self) -> dict[str, float]:
+        """Return level -> sectors that pass through it."""
+        shares = {} if self.served is None else self.served.asked
         return {level: self.sectors * share for level, share in shares.items()}
 
 
@@ -71,7 +70,7 @@ def moved_sectors(graph: Idg, requests: Sequence[Request | None]) -> Mapping[str
     """Return memory level -> sectors that a warp moves through it, given the *requests* of its instructions."""
     found: dict[str, float] = {}
     for each, request in zip(graph.instructions, requests, strict=True):
-        for level, sectors in ({} if request is None else request.reaching(each.kind)).items():
+        for level, sectors in ({} if request is None else request.reaching).items():
             found[level] = found.get(level, 0.0) + sectors * float(each.executions)
     return found
 
