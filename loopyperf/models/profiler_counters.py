@@ -218,12 +218,17 @@ class _Sums:
         return found
 
     def moved(self, level: str, direction: str) -> float:
-        """Return the sectors that loads or stores, by *direction*, move through a memory *level*."""
-        return sum(
-            number * request.reaching.get(level, 0.0)
-            for number, instruction, request, _ in self.executed
-            if request is not None and instruction.kind == direction
-        )
+        """Return the sectors that loads or stores, by *direction*, move through a memory *level*.
+
+        Sectors that DRAM reads for stores count as loads.
+        """
+        found = 0.0
+        for number, instruction, request, _ in self.executed:
+            if request is not None and request.served is not None:
+                filled = number * request.sectors * request.served.filled if level == DRAM else 0.0
+                moved = number * request.reaching.get(level, 0.0) - filled
+                found += (moved if instruction.kind == direction else 0.0) + (filled if direction == "load" else 0.0)
+        return found
 
     def looked_up(self, direction: str) -> float:
         """Return the number of sector lookups in the shared cache, over all its partitions.

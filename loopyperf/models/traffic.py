@@ -369,6 +369,18 @@ class RequestedSectors:
         partial = self.partial / self.sectors
         return 1 - merging * (1 - 1 / times), partial * (1 - merging + (0 if is_whole else merging / times))
 
+    def filled(self, distinct: float, written: float) -> float:
+        """Return the sectors that must be read because stores wrote a part of them.
+
+        Of *distinct* sectors, a cache writes *written* to DRAM: more, if it cannot hold them until all parts are stored.
+        """
+        whole = self.sectors - self.partial
+        partly = max(0.0, distinct - whole)
+        has_gaps = self.distinct - whole * SECTOR < NEARLY_ALL * partly * SECTOR
+        held = (self.sectors - written) / (self.sectors - distinct) if self.sectors > distinct else 1.0
+        early = written - min(1.0, max(0.0, held)) * distinct if self.partial else 0.0
+        return max(partly if has_gaps else 0.0, early)
+
 
 def levels_that_serve(
     launch: LaunchProfile,
@@ -404,7 +416,34 @@ def levels_that_serve(
             if way.kind == "store" and farther.name != DRAM:
                 asked[way][farther.name], partial[way] = requested[way].combined(distinct)
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
-    return {way: Served(asked[way], waited[way], partial[way]) for way in sectors}
+    filled = dict.fromkeys(sectors, 0.0)
+    for way, number in sectors.items():
+        if number and DRAM in asked[way]:
+            fetched = _fetched(launch, device, way)
+            if way.kind == "load":
+                asked[way][DRAM] *= fetched
+            elif ArrayStream(way.array, "load") not in sectors:
+                everywhere = sets.touched(sets.program, Groups.all_of(launch).window, *way)[way.array]
+                distinct = float(everywhere.sectors) / launch.groups
+                filled[way] = fetched * requested[way].filled(distinct, left[way]) / number
+                asked[way][DRAM] += filled[way]
+    return {way: Served(asked[way], waited[way], partial[way], filled[way]) for way in sectors}
+
+
+def _fetched(launch: LaunchProfile, device: Device, way: ArrayStream) -> float:
+    """Return the sectors that DRAM reads over those that the launch touches, if DRAM reads several at once."""
+    sets, everywhere = working_sets(launch.footprints), Groups.all_of(launch).window
+    together = (device.level(DRAM).sector or SECTOR) // SECTOR
+    touched = sets.touched(sets.program, everywhere, *way).get(way.array, Touched())
+    if together <= 1 or touched.sectors >= NEARLY_ALL * touched.lines * (LINE // SECTOR):
+        return 1.0
+    accesses = [each for each in launch.footprints.accesses if each.array == way.array]
+    if any(number % together for each in accesses for number in (each.width, *each.axes)):
+        return 1.0
+    # Blocks of several sectors are sectors if all distances are divided by their number.
+    coarse = working_sets(replace(launch.footprints, accesses=tuple(each.divided(together) for each in accesses)))
+    blocks = coarse.touched(coarse.program, everywhere, *way)[way.array].sectors
+    return float(blocks * together / touched.sectors)
 
 
 def sectors_touched(launch: LaunchProfile) -> float:

@@ -13,12 +13,11 @@ from math import gcd
 from typing import Any, TypeVar
 
 from loopyperf.device.description import Device
-from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Instruction, Opcode, placed
+from loopyperf.idg.program import Instruction, placed
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.core import Batches, MakeUp
 from loopyperf.pipeline.expression_code import decoded, decoded_body
@@ -42,6 +41,9 @@ class Served:
     in the same iteration waits as long as that one."""
     partial: float = 0.0
     """sectors that a store writes in part in the caches that cores share, relative to those that it requests"""
+    filled: float = 0.0
+    """sectors that DRAM reads because a store wrote a part of them, relative to those that it requests; included in
+    :attr:`asked`"""
 
 
 @dataclass(frozen=True, slots=True)
