@@ -136,8 +136,10 @@ LINES_A_CYCLE = 1
 Volta's cache looks up at most four tags per cycle (Nsight Compute's developers, in the forum, on the tag stage); lines
 of strided accesses conflict in its banks. On a TITAN V, simulations are closer to measurements with one
 (docs/accuracy/titan_v.md); on an H200, Nsight Compute counts up to 3.3 (docs/accuracy/counters.md). A core requests at
-most as many lines from the levels beyond its cache, and stores at most a sector per cycle there (docs/accuracy/h200.md).
-"""
+most as many lines from the levels beyond its cache."""
+STORED_A_CYCLE = 1
+"""Sectors that a core stores per cycle through a cache that holds local memory, measured on an H200
+(docs/accuracy/h200.md)."""
 PARTIAL = 4
 """Time in which a cache that all cores share takes a sector of which a store writes a part, relative to a whole sector.
 Measured on an H200: 66 to 71 partial sectors per nanosecond in transpositions, 302 sectors of loads
@@ -366,12 +368,12 @@ class InstructionTimes:
             if level.per == Per.CORE:
                 if level.holds_local_memory:
                     cycles = max(cycles, asked.wavefronts * WAVEFRONT / bytes_per_cycle(self.device, level))
+                    cycles = max(cycles, asked.sectors / STORED_A_CYCLE) if kind == Opcode.STORE else cycles
                 return max(cycles, asked.lines / (level.lines_per_cycle or LINES_A_CYCLE), self.least), None
             cycles *= 1 + (PARTIAL - 1) * partial / max(asked.sectors, 1e-3)
         else:
             cycles = float(level_issue(self.device, DRAM, moved))
-        at_once = LINE * LINES_A_CYCLE if kind == Opcode.LOAD else SECTOR
-        least = max(min(cycles, moved / at_once), 1 / STEADY)
+        least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), 1 / STEADY)
         return max(cycles, least), Shared(level.name, cycles, least)
 
     def latency(self, name: str) -> float:

@@ -317,9 +317,9 @@ def _mean(moved: Sequence[Mapping[ArrayStream, float]]) -> dict[ArrayStream, flo
 
 
 COMBINED = 16
-"""Sectors per instruction up to which a core combines consecutive stores of an iteration to the same sectors. It combines
-fewer of up to twice as many. Measured on an H200, whose cores take 60 ps for a store to 16 sectors that the next stores
-fill, 155 ps for 24 sectors, and 290 to 440 ps for 32 (docs/accuracy/h200.md)."""
+"""Sectors per instruction up to which a core combines consecutive stores of an iteration to the same sectors. Of up to
+twice as many it combines a part. Measured on an H200, which takes 60 ps for a store to 16 sectors that the next stores
+complete, 155 ps for 24 sectors, and 290 to 440 ps for 32 (docs/accuracy/h200.md)."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,8 @@ class RequestedSectors:
     def filled(self, distinct: float, written: float) -> float:
         """Return the sectors that must be read because stores wrote a part of them.
 
-        Of *distinct* sectors, a cache writes *written* to DRAM: more, if it cannot hold them until all parts are stored.
+        The cache writes *written* sectors to DRAM: more than the *distinct* ones if it cannot hold them until all parts
+        are stored.
         """
         whole = self.sectors - self.partial
         partly = max(0.0, distinct - whole)
