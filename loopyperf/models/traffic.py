@@ -80,6 +80,10 @@ SIDES = (0.25, 0.75)
 """Positions of the groups, relative to all, that are sampled if the middle group is not representative."""
 SELDOM = 0.02
 """Share of pairs of groups below which their distance is ignored."""
+FARTHER = 2
+"""Factor between the numbers of groups for which the cache's share of common data is computed."""
+MANY = 32
+"""Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
 MORE = 1.1
 """Ratio of touched lines at which the groups on either side are sampled instead of the middle one."""
 
@@ -170,21 +174,26 @@ class CachedGroups:
         return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
 
     def _moved_in_rounds(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
-        """Return the traffic of one group if rounds of resident groups follow each other.
+        """Return the traffic of one group if groups follow each other.
 
-        Of the data shared with the previous round, the cache still holds the fraction that fits, given the footprint of
-        both rounds.
+        Groups that start at the same time drift apart. So a group finds the data of the group *n* before it to the
+        extent that the cache holds the lines that *n* groups touch. What a single round of resident groups fetches
+        repeatedly, because of the loops in it, is fetched as often relative to what it touches.
         """
         at_once, size = self.residence.on_device, self.capacity
-        round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
+        round_ = neighbours(self.launch, at_once, place)
         moved = round_.moved(size * round_.number / at_once, ways)
-        if two.number > round_.number:
-            held = min(1.0, size * two.number / (2 * at_once) / float(two.lines * LINE))
-            after_another = 1 - round_.number / self.launch.groups
-            for way, sectors in moved.items():
-                anew = (two.touched(way, ways) - round_.touched(way, ways)) / (two.number - round_.number)
-                again = max(0.0, round_.touched(way, ways) / round_.number - anew)
-                moved[way] = max(0.0, sectors - again * held * after_another)
+        several = [neighbours(self.launch, 1, place)]
+        while several[-1].number < self.launch.groups and several[-1].lines * LINE < MANY * size:
+            several.append(neighbours(self.launch, FARTHER * several[-1].number, place))
+        missing = [1 - min(1.0, size / float(max(each.lines, 1) * LINE)) for each in several]
+        for way, sectors in moved.items():
+            touched = [each.touched(way, ways) / each.number for each in several]
+            if whole := round_.touched(way, ways) / round_.number:
+                found = touched[-1] + sum(
+                    (one - more) * share for (one, more), share in zip(pairwise(touched), missing[1:], strict=False)
+                )
+                moved[way] = sectors / whole * found
         return moved
 
 
