@@ -115,6 +115,29 @@ class CachedGroups:
     residence: Residence
     mean_of: Mapping[ArrayStream, float] = field(default_factory=dict[ArrayStream, float])
     """Requests of the mean group, relative to those of the middle group."""
+    unit: int = SECTOR
+    """bytes that the next level delivers at once"""
+
+    @cached_property
+    def coarse(self) -> LaunchProfile | None:
+        """Return the launch with all distances divided so that a delivery is a sector; None if one is a sector.
+
+        Distances that are not divisible are those of narrow types, assumed to be in contiguous accesses.
+        """
+        number, accesses = self.unit // SECTOR, self.launch.footprints.accesses
+        if number == 1 or any(each % number for access in accesses for each in (access.width, *access.axes)):
+            return None
+        divided = tuple(each.divided(number) for each in accesses)
+        return replace(self.launch, footprints=replace(self.launch.footprints, accesses=divided))
+
+    def delivered(self, groups: "Groups", way: ArrayStream, ways: Collection[ArrayStream]) -> float:
+        """Return the sectors that the next level delivers if it delivers all that *groups* touch once."""
+        coarse = Groups(self.coarse, groups.along) if self.coarse else None
+        return self.unit // SECTOR * coarse.touched(way, ways) if coarse else groups.touched(way, ways)
+
+    def _exchanged(self, groups: "Groups", way: ArrayStream, ways: Collection[ArrayStream]) -> float:
+        """Return the sectors that the next level delivers for loads, or gets from stores."""
+        return self.delivered(groups, way, ways) if way.kind == "load" else groups.touched(way, ways)
 
     @property
     def room(self) -> float:
@@ -137,7 +160,12 @@ class CachedGroups:
             )
         everything = Groups.all_of(self.launch)
         if everything.lines * LINE <= self.capacity:
-            return everything.moved(self.capacity, ways)
+            moved = everything.moved(self.capacity, ways)
+            touched = {way: everything.touched(way, ways) for way in moved}
+            return {
+                way: sectors * self._exchanged(everything, way, ways) / touched[way] if touched[way] else sectors
+                for way, sectors in moved.items()
+            }
         return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
 
     def _moved_by_a_core(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
@@ -188,7 +216,7 @@ class CachedGroups:
             several.append(neighbours(self.launch, FARTHER * several[-1].number, place))
         missing = [1 - min(1.0, size / float(max(each.lines, 1) * LINE)) for each in several]
         for way, sectors in moved.items():
-            touched = [each.touched(way, ways) / each.number for each in several]
+            touched = [self._exchanged(each, way, ways) / each.number for each in several]
             if whole := round_.touched(way, ways) / round_.number:
                 found = touched[-1] + sum(
                     (one - more) * share for (one, more), share in zip(pairwise(touched), missing[1:], strict=False)
@@ -412,48 +440,40 @@ def levels_that_serve(
     at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
     nearest = global_levels(device)[0].name
     asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
-    left, partial = dict(sectors), dict.fromkeys(sectors, 0.0)
+    left, partial, filled = dict(sectors), dict.fromkeys(sectors, 0.0), dict.fromkeys(sectors, 0.0)
     for level, farther in pairwise(global_levels(device)):
         # A cache of unknown size is assumed to pass all requests on.
-        cached = CachedGroups(launch, level, residence, mean_of or {})
+        unit = (farther.sector or SECTOR) if farther.name == DRAM else SECTOR
+        cached = CachedGroups(launch, level, residence, mean_of or {}, unit)
         moved = cached.moved(sectors.keys()) if level.size is not None else {}
         for way, number in sectors.items():
             if way in moved:
-                left[way] = min(left[way] if way.kind == "load" else number, moved[way])
+                left[way] = min(left[way] * unit / SECTOR if way.kind == "load" else number, moved[way])
             touched = at_once[way.kind].get(way.array)
             distinct = min(number, float(touched.sectors) * (mean_of or {}).get(way, 1.0) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
             if way.kind == "store" and farther.name != DRAM:
                 asked[way][farther.name], partial[way] = requested[way].combined(distinct)
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
-    filled = dict.fromkeys(sectors, 0.0)
-    for way, number in sectors.items():
-        if number and DRAM in asked[way]:
-            fetched = _fetched(launch, device, way)
-            if way.kind == "load":
-                asked[way][DRAM] *= fetched
-            elif ArrayStream(way.array, "load") not in sectors:
-                everywhere = sets.touched(sets.program, Groups.all_of(launch).window, *way)[way.array]
-                distinct = float(everywhere.sectors) / launch.groups
-                filled[way] = fetched * requested[way].filled(distinct, left[way]) / number
+            if farther.name == DRAM and way.kind == "store" and requested[way].partial:
+                filled[way] = _filled(cached, way, requested, left[way]) / number
                 asked[way][DRAM] += filled[way]
     return {way: Served(asked[way], waited[way], partial[way], filled[way]) for way in sectors}
 
 
-def _fetched(launch: LaunchProfile, device: Device, way: ArrayStream) -> float:
-    """Return the sectors that DRAM reads over those that the launch touches, if DRAM reads several at once."""
-    sets, everywhere = working_sets(launch.footprints), Groups.all_of(launch).window
-    together = (device.level(DRAM).sector or SECTOR) // SECTOR
-    touched = sets.touched(sets.program, everywhere, *way).get(way.array, Touched())
-    if together <= 1 or touched.sectors >= NEARLY_ALL * touched.lines * (LINE // SECTOR):
-        return 1.0
-    accesses = [each for each in launch.footprints.accesses if each.array == way.array]
-    if any(number % together for each in accesses for number in (each.width, *each.axes)):
-        return 1.0
-    # Blocks of several sectors are sectors if all distances are divided by their number.
-    coarse = working_sets(replace(launch.footprints, accesses=tuple(each.divided(together) for each in accesses)))
-    blocks = coarse.touched(coarse.program, everywhere, *way)[way.array].sectors
-    return float(blocks * together / touched.sectors)
+def _filled(
+    cached: CachedGroups, way: ArrayStream, requested: Mapping[ArrayStream, RequestedSectors], written: float
+) -> float:
+    """Return the sectors per group that DRAM reads because the stores of *way* wrote a part of them.
+
+    Loaded sectors are in the cache already.
+    """
+    everything = Groups.all_of(cached.launch)
+    distinct = everything.touched(way, requested)
+    if not distinct or ArrayStream(way.array, "load") in requested:
+        return 0.0
+    together = cached.delivered(everything, way, requested) / distinct
+    return together * requested[way].filled(distinct / everything.number, written)
 
 
 def sectors_touched(launch: LaunchProfile) -> float:
