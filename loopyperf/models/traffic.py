@@ -80,8 +80,9 @@ SIDES = (0.25, 0.75)
 """Positions of the groups, relative to all, that are sampled if the middle group is not representative."""
 SELDOM = 0.02
 """Share of pairs of groups below which their distance is ignored."""
-FARTHER = 2
-"""Factor between the numbers of groups for which the cache's share of common data is computed."""
+FARTHER = 8
+"""Factor between the numbers of groups, along an axis of the grid, between which new data are counted. Groups start at
+different offsets in sectors, so that pairs of groups are not representative."""
 MANY = 32
 """Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
 MORE = 1.1
@@ -205,24 +206,38 @@ class CachedGroups:
         """Return the traffic of one group if groups follow each other.
 
         Groups that start at the same time drift apart. So a group finds the data of the group *n* before it to the
-        extent that the cache holds the lines that *n* groups touch. What a single round of resident groups fetches
-        repeatedly, because of the loops in it, is fetched as often relative to what it touches.
+        extent that the cache holds the lines that *n* groups touch. What a round of resident groups fetches
+        repeatedly, because of the loops in it, is added.
         """
         at_once, size = self.residence.on_device, self.capacity
         round_ = neighbours(self.launch, at_once, place)
         moved = round_.moved(size * round_.number / at_once, ways)
         several = [neighbours(self.launch, 1, place)]
-        while several[-1].number < self.launch.groups and several[-1].lines * LINE < MANY * size:
-            several.append(neighbours(self.launch, FARTHER * several[-1].number, place))
-        missing = [1 - min(1.0, size / float(max(each.lines, 1) * LINE)) for each in several]
+        for number in _more_and_more(self.launch.grid):
+            if several[-1].lines * LINE < MANY * size:
+                several.append(neighbours(self.launch, number, place))
+        everything = Groups.all_of(self.launch)
         for way, sectors in moved.items():
-            touched = [self._exchanged(each, way, ways) / each.number for each in several]
-            if whole := round_.touched(way, ways) / round_.number:
-                found = touched[-1] + sum(
-                    (one - more) * share for (one, more), share in zip(pairwise(touched), missing[1:], strict=False)
-                )
-                moved[way] = sectors / whole * found
+            together = [self._exchanged(each, way, ways) for each in several]
+            fetched = anew = together[0]
+            for (few, of_few), (more, of_more) in pairwise(zip(several, together, strict=True)):
+                before, anew = anew, min(anew, (of_more - of_few) / (more.number - few.number))
+                fetched -= (before - anew) * min(1.0, size / float(max(few.lines, 1) * LINE))
+            once = self._exchanged(everything, way, ways) / everything.number
+            again = max(0.0, sectors - round_.touched(way, ways) / round_.number)
+            moved[way] = max(fetched, once) + again
         return moved
+
+
+def _more_and_more(grid: Mapping[int, int]) -> Iterator[int]:
+    """Yield numbers of adjacent groups: parts of a row of the grid, whole rows, parts of a plane, and so on."""
+    below = 1
+    for _, length in sorted(grid.items()):
+        along = 1
+        while along < length:
+            along = min(length, FARTHER * along)
+            yield below * along
+        below *= length
 
 
 class CommonLoads(NamedTuple):
