@@ -81,8 +81,7 @@ SIDES = (0.25, 0.75)
 SELDOM = 0.02
 """Share of pairs of groups below which their distance is ignored."""
 FARTHER = 8
-"""Factor between the numbers of groups, along an axis of the grid, between which new data are counted. Groups start at
-different offsets in sectors, so that pairs of groups are not representative."""
+"""Factor between the numbers of groups, along an axis of the grid, between which new data are counted."""
 MANY = 32
 """Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
 MORE = 1.1
@@ -203,30 +202,48 @@ class CachedGroups:
         return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
 
     def _moved_in_rounds(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
-        """Return the traffic of one group if groups follow each other.
+        """Return the traffic of one group if rounds of resident groups follow each other.
 
-        Groups that start at the same time drift apart. So a group finds the data of the group *n* before it to the
-        extent that the cache holds the lines that *n* groups touch. What a round of resident groups fetches
-        repeatedly, because of the loops in it, is added.
+        Of the data shared with the previous round, the cache still holds the fraction that fits, given the footprint of
+        both rounds. Groups of a round drift apart, so they may fetch shared data more than once.
         """
         at_once, size = self.residence.on_device, self.capacity
-        round_ = neighbours(self.launch, at_once, place)
+        round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
         moved = round_.moved(size * round_.number / at_once, ways)
+        apart = self._fetched_apart(place, moved)
+        held = min(1.0, size * two.number / (2 * at_once) / float(two.lines * LINE))
+        after_another = 1 - round_.number / self.launch.groups
+        for way, sectors in moved.items():
+            touched = round_.touched(way, ways) / round_.number
+            if two.number > round_.number:
+                anew = (two.touched(way, ways) - touched * round_.number) / (two.number - round_.number)
+                sectors -= max(0.0, touched - anew) * held * after_another
+            moved[way] = max(0.0, sectors, apart[way] + max(0.0, moved[way] - touched))
+        return moved
+
+    def _fetched_apart(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+        """Return the traffic of one group, without repeated fetches of its own, if groups run one after the other.
+
+        A group finds the data of the group *n* before it to the extent that the cache holds the lines that *n* groups
+        touch beyond those of one. New data are counted over several groups, because they start at different offsets in
+        sectors.
+        """
+        everything = Groups.all_of(self.launch)
         several = [neighbours(self.launch, 1, place)]
         for number in _more_and_more(self.launch.grid):
-            if several[-1].lines * LINE < MANY * size:
+            if several[-1].lines * LINE < MANY * self.capacity:
                 several.append(neighbours(self.launch, number, place))
-        everything = Groups.all_of(self.launch)
-        for way, sectors in moved.items():
-            together = [self._exchanged(each, way, ways) for each in several]
-            fetched = anew = together[0]
-            for (few, of_few), (more, of_more) in pairwise(zip(several, together, strict=True)):
-                before, anew = anew, min(anew, (of_more - of_few) / (more.number - few.number))
-                fetched -= (before - anew) * min(1.0, size / float(max(few.lines, 1) * LINE))
-            once = self._exchanged(everything, way, ways) / everything.number
-            again = max(0.0, sectors - round_.touched(way, ways) / round_.number)
-            moved[way] = max(fetched, once) + again
-        return moved
+        lines = [max(float(each.lines - several[0].lines), 1.0) for each in several]
+        held = [min(1.0, self.capacity / (LINE * each)) for each in lines]
+        found: dict[ArrayStream, float] = {}
+        for way in ways:
+            fetched = anew = self._exchanged(several[0], way, ways)
+            for (few, more), share in zip(pairwise(several), held, strict=False):
+                together = self._exchanged(more, way, ways) - self._exchanged(few, way, ways)
+                before, anew = anew, min(anew, together / (more.number - few.number))
+                fetched -= (before - anew) * share
+            found[way] = max(fetched, self._exchanged(everything, way, ways) / everything.number)
+        return found
 
 
 def _more_and_more(grid: Mapping[int, int]) -> Iterator[int]:
