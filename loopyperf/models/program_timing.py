@@ -37,6 +37,8 @@ from loopyperf.polyhedral.sets import Same
 
 ASKED: tuple[Quantity, ...] = ("sectors", "lines", "wavefronts")
 """Requested quantities of global memory."""
+STORED: tuple[Quantity, ...] = ("sectors", "partial", "distinct")
+"""Quantities of global memory that determine what the farther levels move."""
 
 
 def parted(warps: WarpClass) -> Mapping[int, float]:
@@ -107,8 +109,8 @@ class WarpAccesses:
             if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
                 way = ArrayStream(each.reference.array, each.kind)
                 origins.setdefault(way, set()).add(each.origin)
-                quantities = (self._mean(each, quantity) for quantity in ("sectors", "partial", "distinct"))
-                one = RequestedSectors(*quantities, 1.0, len(origins[way]))
+                sectors, partial, distinct = (self._mean(each, quantity) for quantity in STORED)
+                one = RequestedSectors(sectors, partial, distinct, 1.0, len(origins[way]))
                 found[way] = found.get(way, RequestedSectors()) + one.times(float(each.executions))
         return found
 

@@ -142,9 +142,9 @@ STORED_A_CYCLE = 1
 (docs/accuracy/h200.md)."""
 PARTIAL = 4
 """Time in which a cache that all cores share takes a sector of which a store writes a part, relative to a whole sector.
-Measured on an H200: 66 to 71 partial sectors per nanosecond in transpositions, 302 sectors of loads
-(docs/accuracy/h200.md). Published times of transpositions without a tile agree on an RTX 3070, an RTX 4090, a Tesla
-K20m, an H100 and an Instinct MI100 (tests/models/on_device/test_partial_sectors.py)."""
+Measured on an H200: 66 to 71 partial sectors per nanosecond in transpositions, up to 99 in contractions, 302 sectors of
+loads (docs/accuracy/h200.md). Published times of transpositions without a tile agree on an RTX 3070, an RTX 4090, a
+Tesla K20m, an H100 and an Instinct MI100 (tests/models/on_device/test_partial_sectors.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -438,18 +438,11 @@ class RequestedSectors:
         partial = self.partial / self.sectors
         return 1 - merging * (1 - 1 / times), partial * (1 - merging + (0 if is_whole else merging / times))
 
-    def filled(self, distinct: float, written: float) -> float:
-        """Return the sectors that must be read because stores wrote a part of them.
-
-        The cache writes *written* sectors to DRAM: more than the *distinct* ones if it cannot hold them until all parts
-        are stored.
-        """
+    def filled(self, distinct: float) -> float:
+        """Return how many of *distinct* stored sectors must be read, because stores leave gaps in them."""
         whole = self.sectors - self.partial
         partly = max(0.0, distinct - whole)
-        has_gaps = self.distinct - whole * SECTOR < NEARLY_ALL * partly * SECTOR
-        held = (self.sectors - written) / (self.sectors - distinct) if self.sectors > distinct else 1.0
-        early = written - min(1.0, max(0.0, held)) * distinct if self.partial else 0.0
-        return max(partly if has_gaps else 0.0, early)
+        return partly if self.distinct - whole * SECTOR < NEARLY_ALL * partly * SECTOR else 0.0
 
 
 def levels_that_serve(
@@ -488,15 +481,13 @@ def levels_that_serve(
                 asked[way][farther.name], partial[way] = requested[way].combined(distinct)
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
             if farther.name == DRAM and way.kind == "store" and requested[way].partial:
-                filled[way] = _filled(cached, way, requested, left[way]) / number
+                filled[way] = _filled(cached, way, requested) / number
                 asked[way][DRAM] += filled[way]
     return {way: Served(asked[way], waited[way], partial[way], filled[way]) for way in sectors}
 
 
-def _filled(
-    cached: CachedGroups, way: ArrayStream, requested: Mapping[ArrayStream, RequestedSectors], written: float
-) -> float:
-    """Return the sectors per group that DRAM reads because the stores of *way* wrote a part of them.
+def _filled(cached: CachedGroups, way: ArrayStream, requested: Mapping[ArrayStream, RequestedSectors]) -> float:
+    """Return the sectors per group that DRAM reads because the stores of *way* leave gaps in them.
 
     Loaded sectors are in the cache already.
     """
@@ -505,7 +496,7 @@ def _filled(
     if not distinct or ArrayStream(way.array, "load") in requested:
         return 0.0
     together = cached.delivered(everything, way, requested) / distinct
-    return together * requested[way].filled(distinct / everything.number, written)
+    return together * requested[way].filled(distinct / everything.number)
 
 
 def sectors_touched(launch: LaunchProfile) -> float:

@@ -64,8 +64,9 @@ class Request:
     @property
     def reaching(self) -> dict[str, float]:
         """Return level -> sectors that pass through it."""
-        shares = {} if self.served is None else self.served.asked
-        return {level: self.sectors * share for level, share in shares.items()}
+        if self.served is None:
+            return {}
+        return {level: self.sectors * share for level, share in self.served.asked.items()}
 
 
 def moved_sectors(graph: Idg, requests: Sequence[Request | None]) -> Mapping[str, float]:

@@ -141,15 +141,14 @@ def test_sectors_with_gaps_are_read_before_they_are_written() -> None:
     assert of_stores(Strided(np.float64, 1, 8, 4096), "nvidia-v100")[0] == pytest.approx(lanes, rel=1e-3)
 
 
-def test_sectors_that_leave_the_cache_too_early_are_filled() -> None:
-    # Four stores complete each of 100 sectors.
-    stored = RequestedSectors(sectors=400, partial=400, distinct=3200, executions=100, instructions=1)
-    assert stored.filled(distinct=100, written=100) == 0  # the cache holds them until they are complete
-    assert stored.filled(distinct=100, written=400) == 400  # each store is written on its own
-    # Half of the sectors are complete when they are written once, the others are written four times.
-    assert stored.filled(distinct=100, written=50 + 200) == pytest.approx(200)
-    whole = RequestedSectors(sectors=400, partial=0, distinct=400 * 32, executions=100, instructions=1)
-    assert whole.filled(distinct=100, written=400) == 0
+def test_stores_that_complete_sectors_read_none() -> None:
+    complete = RequestedSectors(sectors=400, partial=400, distinct=3200, executions=100, instructions=1)
+    assert complete.filled(distinct=100) == 0
+    # Of each of 100 rows of 80 bytes, two sectors are whole; half of the third is a gap.
+    rows = RequestedSectors(sectors=300, partial=100, distinct=8000, executions=100, instructions=1)
+    assert rows.filled(distinct=300) == 100
+    # Without gaps, neighboring rows share sectors: 100 rows have 250.
+    assert rows.filled(distinct=250) == 0
 
 
 # }}}

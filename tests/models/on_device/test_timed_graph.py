@@ -91,14 +91,14 @@ def test_levels_that_no_sector_reaches_take_no_time() -> None:
     assert [each.pipeline for each in timing.memory("load", hits, NeededNumbers(8, 2))] == ["load/store"]
 
 
-def test_l2_takes_partly_written_sectors_at_a_quarter_of_its_rate() -> None:
+def test_partly_written_sectors_take_l2_longer_than_whole_ones() -> None:
     timing = InstructionTimes(load_device("v100"))
     times = []
     for partial in (0.0, 0.5, 1.0):
         found = timing.memory("store", replace(SERVED, partial=partial), NeededNumbers(32, 32))
         (l2,) = (each.issue for each in found if each.pipeline == "L2")
         times.append(l2)
-    assert [each / times[0] for each in times] == pytest.approx([1, 1 + 2 * 1.5, 1 + 2 * 3])
+    assert [each / times[0] for each in times] == pytest.approx([1, 1 + 2 * 0.5 * 3, 1 + 2 * 3])
 
 
 def test_core_stores_a_sector_per_cycle() -> None:
