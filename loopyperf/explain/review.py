@@ -166,7 +166,7 @@ def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
     for executions, each, request in launch.requested():
         if request.served is None:
             local += executions * request.wavefronts * WAVEFRONT * warps
-        for level, sectors in request.reaching(each.kind).items():
+        for level, sectors in request.reaching.items():
             moved[each.kind][level] = moved[each.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
     found = Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
     caches = [each for each in launch.device.memory if each.per == Per.DEVICE and each.name != DRAM and each.size]
@@ -350,7 +350,7 @@ def _access(
 
     served = next((request.served for _, request, *_ in every if request.served is not None), None)
     sectors = mean(request.sectors for _, request, *_ in every)
-    reached = {} if served is None else served.reaching(kind)
+    reached = {} if served is None else dict(served.asked)
     return AccessReview(
         line=line,
         kind=kind,

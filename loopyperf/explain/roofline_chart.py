@@ -376,10 +376,10 @@ def _flops(instruction: Instruction) -> int:
 
 def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     """Yield (memory level, bytes) for each access of the mean warp."""
-    for executions, each, request in launch.requested():
+    for executions, _, request in launch.requested():
         if request.served is None:
             yield "local", executions * request.wavefronts * WAVEFRONT
-        reached = request.reaching(each.kind).items()
+        reached = request.reaching.items()
         yield from ((level, executions * sectors * SECTOR) for level, sectors in reached if sectors > 0)
 
 

@@ -7,7 +7,7 @@ If the cells depend on data, the whole array is the upper limit.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
@@ -95,6 +95,12 @@ class ArrayAccess:
     """numbers of the statements that store"""
     first_load: tuple[int, ...] = ()
     """numbers of the statements that load values not yet stored: :data:`FIRST`"""
+
+    def divided(self, number: int) -> "ArrayAccess":
+        """Return the access with all distances divided by *number*, a divisor of all of them."""
+        most = None if self.most is None else self.most.times(Fraction(1, number))
+        axes = tuple(each // number for each in self.axes)
+        return replace(self, width=self.width // number, axes=axes, most=most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,9 @@ from loopyperf.units import amount, number_of
 WarpAccess = SectorAccess | BankAccess
 """access of global memory, or of local memory"""
 Quantity = Literal[
-    "lanes", "requested", "sectors", "lines", "distinct", "wavefronts", "ideal_wavefronts", "conflicts", "updates"
-]
+    "lanes", "requested", "sectors", "partial", "lines", "distinct", "wavefronts", "ideal_wavefronts", "conflicts",
+    "updates",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class SectorAccess:
     """bytes: largest power of two, up to a line, that divides the lowest address"""
     coalescing: Coalescing
     """pattern of the lanes' addresses"""
+    partial: int = 0
+    """touched sectors of which at least one byte is not accessed"""
     wavefronts: int = 0
     """wavefronts through the banks of the combined cache and local memory, or of the constant cache, on a hit"""
     updates: int = 0
@@ -99,6 +101,7 @@ def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
         distinct=_distinct_bytes(starts, element_bytes),
         alignment=gcd(int(starts[0]), LINE) if len(starts) else LINE,
         coalescing=_coalescing(starts, len(addresses), element_bytes, sectors),
+        partial=sectors - _whole_sectors(starts, element_bytes),
     )
 
 
@@ -106,6 +109,13 @@ def _blocks(starts: Integers, element_bytes: int, block: int) -> int:
     """Return the number of aligned blocks of *block* bytes that elements at *starts* touch."""
     inside = [*range(0, element_bytes, block), element_bytes - 1]
     return len(np.unique(np.concatenate([(starts + offset) // block for offset in inside])))
+
+
+def _whole_sectors(starts: Integers, element_bytes: int) -> int:
+    """Return the number of sectors whose bytes are all in elements at *starts*."""
+    grain = gcd(element_bytes, SECTOR, int(np.gcd.reduce(starts)))
+    grains = np.unique((starts[:, np.newaxis] + np.arange(0, element_bytes, grain)) // grain)
+    return int((np.unique(grains * grain // SECTOR, return_counts=True)[1] * grain == SECTOR).sum())
 
 
 def _distinct_bytes(starts: Integers, element_bytes: int) -> int:

@@ -236,20 +236,24 @@ class _Sums:
         return found
 
     def moved(self, level: str, direction: str) -> float:
-        """Return the sectors that accesses of one of :data:`OPERATIONS` move through a memory *level* but DRAM."""
-        return sum(
-            number * request.reaching(instruction.kind).get(level, 0.0)
-            for number, instruction, request, _ in self.executed
-            if request is not None and access_kind(instruction) == direction
-        )
+        """Return the sectors that accesses of one of :data:`OPERATIONS` move through a memory *level*.
+
+        Sectors that DRAM reads for stores and reductions count as loads.
+        """
+        found = 0.0
+        for number, instruction, request, _ in self.executed:
+            if request is not None and request.served is not None:
+                filled = number * request.sectors * request.served.filled if level == DRAM else 0.0
+                moved = number * request.reaching.get(level, 0.0) - filled
+                found += moved if access_kind(instruction) == direction else 0.0
+                found += filled if direction == "load" else 0.0
+        return found
 
     @cached_property
     def dram(self) -> Mapping[str, float]:
-        """Return ``"load"`` and ``"store"`` -> sectors read from DRAM and written to it; reductions do both."""
-        reduced = self.moved(DRAM, "red") / 2
-        found = {"load": self.moved(DRAM, "load") + reduced, "store": self.moved(DRAM, "store") + reduced}
-        found["store"] += self.moved(DRAM, "atom")
-        return found
+        """Return ``"load"`` and ``"store"`` -> sectors read from DRAM and written to it."""
+        written = sum(self.moved(DRAM, operation) for operation in OPERATIONS if operation != "load")
+        return {"load": self.moved(DRAM, "load"), "store": written}
 
     def looked_up(self, direction: str) -> float:
         """Return the number of sector lookups in the shared cache, over all its partitions.

@@ -25,6 +25,7 @@ from loopyperf.memory.touched_sectors import Touched
 from loopyperf.models.timing import InstructionTimes, NeededNumbers, size_substitutions
 from loopyperf.models.traffic import (
     ArrayStream,
+    RequestedSectors,
     Residence,
     dealt_out,
     levels_that_serve,
@@ -43,6 +44,8 @@ from loopyperf.polyhedral.sets import Same
 
 ASKED: tuple[Quantity, ...] = ("sectors", "lines", "wavefronts")
 """Requested quantities of global memory."""
+STORED: tuple[Quantity, ...] = ("sectors", "partial", "distinct")
+"""Quantities of global memory that determine what the farther levels move."""
 
 
 def parted(warps: WarpClass) -> Mapping[int, float]:
@@ -122,14 +125,18 @@ class WarpAccesses:
         access = private_access(instruction.reference, self.warps.example.size)
         return Request(instruction.reference.array, access.sectors, access.lines, access.lines, served)
 
-    @property
-    def sectors_by_way(self) -> dict[ArrayStream, float]:
+    @cached_property
+    def requested(self) -> Mapping[ArrayStream, RequestedSectors]:
         """Return the sectors that a warp requests for the loads of each array and for the stores to it."""
-        found: dict[ArrayStream, float] = {}
+        found: dict[ArrayStream, RequestedSectors] = {}
+        origins: dict[ArrayStream, set[int | None]] = {}
         for each in self.graph.instructions:
             if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
                 way = ArrayStream(each.reference.array, each.kind)
-                found[way] = found.get(way, 0.0) + self._mean(each, "sectors") * float(each.executions)
+                origins.setdefault(way, set()).add(each.origin)
+                sectors, partial, distinct = (self._mean(each, quantity) for quantity in STORED)
+                one = RequestedSectors(sectors, partial, distinct, 1.0, len(origins[way]))
+                found[way] = found.get(way, RequestedSectors()) + one.times(float(each.executions))
         return found
 
     def _mean(self, instruction: Instruction, quantity: Quantity) -> float:
@@ -331,8 +338,14 @@ class _LaunchTiming:
         if request is None or request.served is None or update is None:
             return request
         updates = accesses.in_sequence(instruction, self.updated.get(request.array, Touched()))
-        served = replace(request.served, is_fetched=not update.is_loop)
-        return replace(request, served=served, updates=updates, added="" if update.is_loop else instruction.scalar)
+        if update.is_loop:
+            return replace(request, updates=updates)
+        # The shared cache adds: DRAM reads what it writes later.
+        served = request.served
+        written = served.asked.get(DRAM, 0.0) - served.filled
+        asked = {**served.asked, DRAM: 2 * written} if DRAM in served.asked else served.asked
+        served = replace(served, asked=asked, partial=0.0, filled=written)
+        return replace(request, served=served, updates=updates, added=instruction.scalar)
 
     @cached_property
     def updated(self) -> Mapping[str, Touched]:
@@ -342,17 +355,21 @@ class _LaunchTiming:
     def _served(self) -> Mapping[ArrayStream, Served]:
         """Return the levels that serve accesses of the mean group, by the middle one of those that access most."""
         launch = self.launch
-        sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
-        middle = sectors if launch.dispatch.is_uniform else self._sectors(launch.middle)
-        mean_of = {way: number / middle[way] for way, number in sectors.items() if middle.get(way)}
-        return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
+        requested = self._requested({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
+        middle = requested if launch.dispatch.is_uniform else self._requested(launch.middle)
+        mean_of = {
+            way: each.sectors / middle[way].sectors
+            for way, each in requested.items()
+            if way in middle and middle[way].sectors
+        }
+        return levels_that_serve(launch, self.device, self.residence, requested, mean_of)
 
-    def _sectors(self, warps: Mapping[int, float]) -> dict[ArrayStream, float]:
+    def _requested(self, warps: Mapping[int, float]) -> dict[ArrayStream, RequestedSectors]:
         """Return the sectors that *warps* (class -> number) request for the loads and stores of each array."""
-        found: dict[ArrayStream, float] = {}
+        found: dict[ArrayStream, RequestedSectors] = {}
         for kind, number in warps.items():
-            for way, sectors in self.accesses[kind].sectors_by_way.items():
-                found[way] = found.get(way, 0.0) + number * sectors
+            for way, each in self.accesses[kind].requested.items():
+                found[way] = found.get(way, RequestedSectors()) + each.times(number)
         return found
 
     def _served_stacks(self) -> Mapping[str, Served]:
@@ -367,14 +384,15 @@ class _LaunchTiming:
 
     def _written(self) -> float:
         """Return the share of stores in the traffic of device memory."""
-        moved: dict[str, float] = {}
+        written = total = 0.0
         for number, share in self.launch.shares.items():
             for each, request in zip(self.graphs[number].instructions, self.requests[number], strict=True):
                 if request is not None and request.served is not None:
-                    sectors = share * float(each.executions) * request.reaching(each.kind).get(DRAM, 0.0)
-                    moved[each.kind] = moved.get(each.kind, 0.0) + sectors
-        total = sum(moved.values())
-        return moved.get(Opcode.STORE, 0.0) / total if total else 0.0
+                    sectors = share * float(each.executions) * request.sectors
+                    moved = request.served.asked.get(DRAM, 0.0)
+                    total += sectors * moved
+                    written += sectors * (moved - request.served.filled) if each.kind == Opcode.STORE else 0.0
+        return written / total if total else 0.0
 
     def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
         """Yield each level that all cores share, with the traffic of the mean core over that of the core with most.

@@ -139,6 +139,14 @@ Volta's cache looks up at most four tags per cycle (Nsight Compute's developers,
 of strided accesses conflict in its banks. On a TITAN V, simulations are closer to measurements with one
 (docs/accuracy/titan_v.md); on an H200, Nsight Compute counts up to 3.3 (docs/accuracy/counters.md). A core requests at
 most as many lines from the levels beyond its cache."""
+STORED_A_CYCLE = 1
+"""Sectors that a core stores per cycle through a cache that holds local memory, measured on an H200
+(docs/accuracy/h200.md)."""
+PARTIAL = 4
+"""Time in which a cache that all cores share takes a sector of which a store writes a part, relative to a whole sector.
+Measured on an H200: 66 to 71 partial sectors per nanosecond in transpositions, up to 99 in contractions, 302 sectors of
+loads (docs/accuracy/h200.md). Published times of transpositions without a tile agree on an RTX 3070, an RTX 4090, a
+Tesla K20m, an H100 and an Instinct MI100 (tests/models/on_device/test_partial_sectors.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +347,7 @@ class InstructionTimes:
         part = 0.0 if latency is None or not assumed else assumed / float(latency)
         completion = None if latency is None else max(latency, 1.0)
         waiting = Timed("", 0, completion, assumed_latency=part, refusal=refusal)
-        return tuple(self._on_levels(served.reaching(kind), asked, waiting))
+        return tuple(self._on_levels(kind, served, asked, waiting))
 
     @property
     def has_time_of_updates(self) -> bool:
@@ -365,25 +373,32 @@ class InstructionTimes:
         issue = least * self.device.needed("cores")
         yield Timed(Pipeline.ATOMICS, issue, 1, is_issue_assumed=is_assumed, shared=Shared("", issue, least))
 
-    def _on_levels(self, reaching: Mapping[str, float], asked: NeededNumbers, waiting: Timed) -> Iterator[Timed]:
+    def _on_levels(self, kind: str, served: Served, asked: NeededNumbers, waiting: Timed) -> Iterator[Timed]:
         """Yield the time of the part of an access that reaches each level; *waiting* has the latency common to all."""
-        for name, share in reaching.items():
+        for name, share in served.asked.items():
             if share > 0:
                 level = self.device.level(name)
-                issue, shared = self._issue(level, asked.times(share))
+                issue, shared = self._issue(level, kind, asked.times(share), asked.sectors * served.partial)
                 is_assumed = self._assumes("throughput", name, bandwidth(level))
                 pipeline = self.pipeline_of(name)
                 yield replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
 
-    def _issue(self, level: MemoryLevel, asked: NeededNumbers) -> tuple[float, Shared | None]:
-        """Return the cycles of an access on a core's part of a level, and the sharing if all cores share the level."""
+    def _issue(
+        self, level: MemoryLevel, kind: str, asked: NeededNumbers, partial: float
+    ) -> tuple[float, Shared | None]:
+        """Return the cycles of an access on a core's part of a level, and the sharing if all cores share the level.
+
+        *partial* is the number of sectors of a store that it writes in part.
+        """
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name != DRAM:
             cycles = moved / bytes_per_cycle(self.device, level)
             if level.per == Per.CORE:
                 if level.holds_local_memory:
                     cycles = max(cycles, asked.wavefronts * WAVEFRONT / bytes_per_cycle(self.device, level))
+                    cycles = max(cycles, asked.sectors / STORED_A_CYCLE) if kind == Opcode.STORE else cycles
                 return max(cycles, asked.lines / (level.lines_per_cycle or LINES_A_CYCLE), self.least), None
+            cycles *= 1 + (PARTIAL - 1) * partial / max(asked.sectors, 1e-3)
         else:
             cycles = float(level_issue(self.device, DRAM, moved))
         least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), 1 / STEADY)

@@ -14,14 +14,14 @@ from statistics import fmean
 from typing import NamedTuple
 
 from loopyperf.device.description import Device, MemoryLevel
-from loopyperf.device.lambdas import global_levels
+from loopyperf.device.lambdas import DRAM, global_levels
 from loopyperf.device.parts import Per
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.footprints import FIRST, Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse
-from loopyperf.memory.sectors import LINE
-from loopyperf.memory.touched_sectors import Touched
+from loopyperf.memory.sectors import LINE, SECTOR
+from loopyperf.memory.touched_sectors import NEARLY_ALL, Touched
 from loopyperf.pipeline.timed_program import Served
 
 # {{{ sample groups for a launch with several warp classes
@@ -80,6 +80,10 @@ SIDES = (0.25, 0.75)
 """Positions of the groups, relative to all, that are sampled if the middle group is not representative."""
 SELDOM = 0.02
 """Share of pairs of groups below which their distance is ignored."""
+FARTHER = 8
+"""Factor between the numbers of groups, along an axis of the grid, between which new data are counted."""
+MANY = 32
+"""Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
 MORE = 1.1
 """Ratio of touched lines at which the groups on either side are sampled instead of the middle one."""
 
@@ -111,6 +115,29 @@ class CachedGroups:
     residence: Residence
     mean_of: Mapping[ArrayStream, float] = field(default_factory=dict[ArrayStream, float])
     """Requests of the mean group, relative to those of the middle group."""
+    unit: int = SECTOR
+    """bytes that the next level delivers at once"""
+
+    @cached_property
+    def coarse(self) -> LaunchProfile | None:
+        """Return the launch with all distances divided so that a delivery is a sector; None if one is a sector.
+
+        Distances that are not divisible are those of narrow types, assumed to be in contiguous accesses.
+        """
+        number, accesses = self.unit // SECTOR, self.launch.footprints.accesses
+        if number == 1 or any(each % number for access in accesses for each in (access.width, *access.axes)):
+            return None
+        divided = tuple(each.divided(number) for each in accesses)
+        return replace(self.launch, footprints=replace(self.launch.footprints, accesses=divided))
+
+    def delivered(self, groups: "Groups", way: ArrayStream, ways: Collection[ArrayStream]) -> float:
+        """Return the sectors that the next level delivers if it delivers all that *groups* touch once."""
+        coarse = Groups(self.coarse, groups.along) if self.coarse else None
+        return self.unit // SECTOR * coarse.touched(way, ways) if coarse else groups.touched(way, ways)
+
+    def _exchanged(self, groups: "Groups", way: ArrayStream, ways: Collection[ArrayStream]) -> float:
+        """Return the sectors that the next level delivers for loads, or gets from stores."""
+        return self.delivered(groups, way, ways) if way.kind == "load" else groups.touched(way, ways)
 
     @property
     def room(self) -> float:
@@ -133,7 +160,12 @@ class CachedGroups:
             )
         everything = Groups.all_of(self.launch)
         if everything.lines * LINE <= self.capacity:
-            return everything.moved(self.capacity, ways)
+            moved = everything.moved(self.capacity, ways)
+            touched = {way: everything.touched(way, ways) for way in moved}
+            return {
+                way: sectors * self._exchanged(everything, way, ways) / touched[way] if touched[way] else sectors
+                for way, sectors in moved.items()
+            }
         return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
 
     def _moved_by_a_core(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
@@ -173,19 +205,56 @@ class CachedGroups:
         """Return the traffic of one group if rounds of resident groups follow each other.
 
         Of the data shared with the previous round, the cache still holds the fraction that fits, given the footprint of
-        both rounds.
+        both rounds. Groups of a round drift apart, so they may fetch shared data more than once.
         """
         at_once, size = self.residence.on_device, self.capacity
         round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
         moved = round_.moved(size * round_.number / at_once, ways)
-        if two.number > round_.number:
-            held = min(1.0, size * two.number / (2 * at_once) / float(two.lines * LINE))
-            after_another = 1 - round_.number / self.launch.groups
-            for way, sectors in moved.items():
-                anew = (two.touched(way, ways) - round_.touched(way, ways)) / (two.number - round_.number)
-                again = max(0.0, round_.touched(way, ways) / round_.number - anew)
-                moved[way] = max(0.0, sectors - again * held * after_another)
+        apart = self._fetched_apart(place, moved)
+        held = min(1.0, size * two.number / (2 * at_once) / float(two.lines * LINE))
+        after_another = 1 - round_.number / self.launch.groups
+        for way, sectors in moved.items():
+            touched = round_.touched(way, ways) / round_.number
+            if two.number > round_.number:
+                anew = (two.touched(way, ways) - touched * round_.number) / (two.number - round_.number)
+                sectors -= max(0.0, touched - anew) * held * after_another
+            moved[way] = max(0.0, sectors, apart[way] + max(0.0, moved[way] - touched))
         return moved
+
+    def _fetched_apart(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+        """Return the traffic of one group, without repeated fetches of its own, if groups run one after the other.
+
+        A group finds the data of the group *n* before it to the extent that the cache holds the lines that *n* groups
+        touch beyond those of one. New data are counted over several groups, because they start at different offsets in
+        sectors.
+        """
+        everything = Groups.all_of(self.launch)
+        several = [neighbours(self.launch, 1, place)]
+        for number in _more_and_more(self.launch.grid):
+            if several[-1].lines * LINE < MANY * self.capacity:
+                several.append(neighbours(self.launch, number, place))
+        lines = [max(float(each.lines - several[0].lines), 1.0) for each in several]
+        held = [min(1.0, self.capacity / (LINE * each)) for each in lines]
+        found: dict[ArrayStream, float] = {}
+        for way in ways:
+            fetched = anew = self._exchanged(several[0], way, ways)
+            for (few, more), share in zip(pairwise(several), held, strict=False):
+                together = self._exchanged(more, way, ways) - self._exchanged(few, way, ways)
+                before, anew = anew, min(anew, together / (more.number - few.number))
+                fetched -= (before - anew) * share
+            found[way] = max(fetched, self._exchanged(everything, way, ways) / everything.number)
+        return found
+
+
+def _more_and_more(grid: Mapping[int, int]) -> Iterator[int]:
+    """Yield numbers of adjacent groups: parts of a row of the grid, whole rows, parts of a plane, and so on."""
+    below = 1
+    for _, length in sorted(grid.items()):
+        along = 1
+        while along < length:
+            along = min(length, FARTHER * along)
+            yield below * along
+        below *= length
 
 
 class CommonLoads(NamedTuple):
@@ -316,38 +385,118 @@ def _mean(moved: Sequence[Mapping[ArrayStream, float]]) -> dict[ArrayStream, flo
 # {{{ traffic
 
 
+COMBINED = 16
+"""Sectors per instruction up to which a core combines consecutive stores of an iteration to the same sectors. Of up to
+twice as many it combines a part. Measured on an H200, which takes 60 ps for a store to 16 sectors that the next stores
+complete, 155 ps for 24 sectors, and 290 to 440 ps for 32 (docs/accuracy/h200.md)."""
+
+
+@dataclass(frozen=True)
+class RequestedSectors:
+    """Sectors that a group requests for the loads of an array, or for the stores to it."""
+
+    sectors: float = 0.0
+    """sectors, summed over instructions"""
+    partial: float = 0.0
+    """those of which the instruction accesses a part"""
+    distinct: float = 0.0
+    """distinct bytes of each instruction"""
+    executions: float = 0.0
+    """executed instructions"""
+    instructions: int = 0
+    """different instructions, which execute in turn"""
+
+    def __add__(self, other: "RequestedSectors") -> "RequestedSectors":
+        return RequestedSectors(
+            self.sectors + other.sectors,
+            self.partial + other.partial,
+            self.distinct + other.distinct,
+            self.executions + other.executions,
+            max(self.instructions, other.instructions),
+        )
+
+    def times(self, number: float) -> "RequestedSectors":
+        """Return the requests of *number* times as many warps."""
+        return replace(
+            self,
+            sectors=self.sectors * number,
+            partial=self.partial * number,
+            distinct=self.distinct * number,
+            executions=self.executions * number,
+        )
+
+    def combined(self, at_once: float) -> tuple[float, float]:
+        """Return the stored sectors that leave the core, and those of them that are partial, over those requested.
+
+        *at_once* is the number of sectors that single iterations touch.
+        """
+        times = min(self.sectors / at_once, self.instructions) if at_once else 1.0
+        if times <= 1:
+            return 1.0, self.partial / self.sectors if self.sectors else 0.0
+        merging = min(1.0, max(0.0, 2 - self.sectors / self.executions / COMBINED))
+        is_whole = self.distinct * times >= NEARLY_ALL * self.sectors * SECTOR
+        partial = self.partial / self.sectors
+        return 1 - merging * (1 - 1 / times), partial * (1 - merging + (0 if is_whole else merging / times))
+
+    def filled(self, distinct: float) -> float:
+        """Return how many of *distinct* stored sectors must be read, because stores leave gaps in them."""
+        whole = self.sectors - self.partial
+        partly = max(0.0, distinct - whole)
+        return partly if self.distinct - whole * SECTOR < NEARLY_ALL * partly * SECTOR else 0.0
+
+
 def levels_that_serve(
     launch: LaunchProfile,
     device: Device,
     residence: Residence,
-    sectors: Mapping[ArrayStream, float],
+    requested: Mapping[ArrayStream, RequestedSectors],
     mean_of: Mapping[ArrayStream, float] | None = None,
 ) -> dict[ArrayStream, Served]:
     """Return the levels that serve the loads and stores of each array.
 
-    *sectors* are the requests of the mean group; *mean_of* is their ratio to the requests of the middle group (default
-    1).
+    *requested* are the requests of the mean group; *mean_of* is their ratio to the requests of the middle group
+    (default 1).
 
     A core's cache is write-through, so that a farther cache of known size combines stores on its own.
     """
+    sectors = {way: each.sectors for way, each in requested.items()}
     sets = working_sets(launch.footprints)
     window = neighbours(launch, 1).window
     at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
     nearest = global_levels(device)[0].name
     asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
-    left = dict(sectors)
+    left, partial, filled = dict(sectors), dict.fromkeys(sectors, 0.0), dict.fromkeys(sectors, 0.0)
     for level, farther in pairwise(global_levels(device)):
         # A cache of unknown size is assumed to pass all requests on.
-        cached = CachedGroups(launch, level, residence, mean_of or {})
+        unit = (farther.sector or SECTOR) if farther.name == DRAM else SECTOR
+        cached = CachedGroups(launch, level, residence, mean_of or {}, unit)
         moved = cached.moved(sectors.keys()) if level.size is not None else {}
         for way, number in sectors.items():
             if way in moved:
-                left[way] = min(left[way] if way.kind == "load" else number, moved[way])
+                left[way] = min(left[way] * unit / SECTOR if way.kind == "load" else number, moved[way])
             touched = at_once[way.kind].get(way.array)
             distinct = min(number, float(touched.sectors) * (mean_of or {}).get(way, 1.0) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
+            if way.kind == "store" and farther.name != DRAM:
+                asked[way][farther.name], partial[way] = requested[way].combined(distinct)
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
-    return {way: Served(asked[way], waited[way]) for way in sectors}
+            if farther.name == DRAM and way.kind == "store" and requested[way].partial:
+                filled[way] = _filled(cached, way, requested) / number
+                asked[way][DRAM] += filled[way]
+    return {way: Served(asked[way], waited[way], partial[way], filled[way]) for way in sectors}
+
+
+def _filled(cached: CachedGroups, way: ArrayStream, requested: Mapping[ArrayStream, RequestedSectors]) -> float:
+    """Return the sectors per group that DRAM reads because the stores of *way* leave gaps in them.
+
+    Loaded sectors are in the cache already.
+    """
+    everything = Groups.all_of(cached.launch)
+    distinct = everything.touched(way, requested)
+    if not distinct or ArrayStream(way.array, "load") in requested:
+        return 0.0
+    together = cached.delivered(everything, way, requested) / distinct
+    return together * requested[way].filled(distinct / everything.number)
 
 
 def sectors_touched(launch: LaunchProfile) -> float:
@@ -385,7 +534,7 @@ def levels_that_serve_stacks(
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # Each cache combines stores on its own: a core's cache is write-through.
             written = moved.written / moved.stores if moved.stores else 0.0
-        asked["load"][farther.name], asked["store"][farther.name] = fetched, written
+        asked["load"][farther.name], asked["store"][farther.name] = fetched, written if farther.name == DRAM else 1.0
     return {kind: Served(shares, shares) for kind, shares in asked.items()}
 
 

@@ -13,12 +13,11 @@ from math import gcd
 from typing import Any, TypeVar
 
 from loopyperf.device.description import Device
-from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Instruction, Opcode, placed
+from loopyperf.idg.program import Instruction, placed
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.core import Batches, MakeUp
 from loopyperf.pipeline.expression_code import decoded, decoded_body
@@ -40,16 +39,11 @@ class Served:
     waited: Mapping[str, float]
     """level -> share of accesses that wait for it; 1 for the nearest. An access to data that another one has requested
     in the same iteration waits as long as that one."""
-    is_fetched: bool = False
-    """whether stores also fetch the data from DRAM, as atomic additions do"""
-
-    def reaching(self, kind: str) -> dict[str, float]:
-        """Return level -> share of a load's or store's traffic that passes through it, nearest first."""
-        times = {DRAM: 2.0 if self.is_fetched else 1.0}
-        return {
-            name: 1.0 if kind == Opcode.STORE and name != DRAM else share * times.get(name, 1.0)
-            for name, share in self.asked.items()
-        }
+    partial: float = 0.0
+    """sectors that a store writes in part in the caches that cores share, relative to those that it requests"""
+    filled: float = 0.0
+    """sectors that DRAM reads because a store wrote a part of them, relative to those that it requests; included in
+    :attr:`asked`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +66,19 @@ class Request:
     added: str = ""
     """type of an atomic update by one instruction, e.g. ``"f32"``; empty for a loop around a compare-exchange"""
 
-    def reaching(self, kind: str) -> dict[str, float]:
-        """Return level -> sectors that pass through it, for an access of that *kind*; see :meth:`Served.reaching`."""
-        shares = {} if self.served is None else self.served.reaching(kind)
-        return {level: self.sectors * share for level, share in shares.items()}
+    @property
+    def reaching(self) -> dict[str, float]:
+        """Return level -> sectors that pass through it."""
+        if self.served is None:
+            return {}
+        return {level: self.sectors * share for level, share in self.served.asked.items()}
 
 
 def moved_sectors(graph: Idg, requests: Sequence[Request | None]) -> Mapping[str, float]:
     """Return memory level -> sectors that a warp moves through it, given the *requests* of its instructions."""
     found: dict[str, float] = {}
     for each, request in zip(graph.instructions, requests, strict=True):
-        for level, sectors in ({} if request is None else request.reaching(each.kind)).items():
+        for level, sectors in ({} if request is None else request.reaching).items():
             found[level] = found.get(level, 0.0) + sectors * float(each.executions)
     return found
 

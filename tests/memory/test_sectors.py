@@ -1,5 +1,7 @@
 """Sectors, lines and coalescing of given addresses, derived by hand and compared with a byte-by-byte count."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +26,8 @@ def test_sectors_and_lines_equal_byte_by_byte_count(element: int, places: list[i
     assert (access.lanes, access.requested) == (len(places), element * len(places))
     assert (access.sectors, access.lines) == (blocks(lanes, element, 32), blocks(lanes, element, 128))
     assert access.distinct == len(bytes_of(lanes, element))
+    written = Counter(byte // 32 for byte in bytes_of(lanes, element))
+    assert access.partial == sum(number < 32 for number in written.values())
 
 
 @given(element=ELEMENTS, places=st.lists(st.integers(0, 400), min_size=1, max_size=32), lines=st.integers(-3, 3))

@@ -85,11 +85,28 @@ def test_cache_hit_takes_the_longer_of_address_and_data(device: str, cycles: tup
     assert tuple(each.issue for (each,) in (timing.memory("load", hits, one) for one in asked)) == cycles
 
 
-def test_stores_reach_all_caches_but_load_hits_do_not() -> None:
+def test_levels_that_no_sector_reaches_take_no_time() -> None:
     timing = InstructionTimes(load_device("v100"))
     hits = Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)
     assert [each.pipeline for each in timing.memory("load", hits, NeededNumbers(8, 2))] == ["load/store"]
-    assert [each.pipeline for each in timing.memory("store", hits, NeededNumbers(8, 2))] == ["load/store", "L2"]
+
+
+def test_partly_written_sectors_take_l2_longer_than_whole_ones() -> None:
+    timing = InstructionTimes(load_device("v100"))
+    times = []
+    for partial in (0.0, 0.5, 1.0):
+        found = timing.memory("store", replace(SERVED, partial=partial), NeededNumbers(32, 32))
+        (l2,) = (each.issue for each in found if each.pipeline == "L2")
+        times.append(l2)
+    assert [each / times[0] for each in times] == pytest.approx([1, 1 + 2 * 0.5 * 3, 1 + 2 * 3])
+
+
+def test_core_stores_a_sector_per_cycle() -> None:
+    # docs/accuracy/h200.md: stores with a stride of 12 and 16 B, to 12 and 16 sectors.
+    timing, near = InstructionTimes(load_device("nvidia-h200")), Served({"L1": 1.0}, {"L1": 1.0})
+    for sectors, lines, measured in ((12, 3, 11), (16, 4, 16)):
+        (stored,) = timing.memory("store", near, NeededNumbers(sectors, lines, lines))
+        assert stored.issue == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize(

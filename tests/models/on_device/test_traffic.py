@@ -8,7 +8,13 @@ import loopyperf as lpp
 from loopyperf.compiler import lowered
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import StackReuse
-from loopyperf.models.traffic import ArrayStream, Residence, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.traffic import (
+    ArrayStream,
+    RequestedSectors,
+    Residence,
+    levels_that_serve,
+    levels_that_serve_stacks,
+)
 from loopyperf.pipeline.timed_program import Served
 
 V100 = lpp.load_device("nvidia-v100")
@@ -28,7 +34,8 @@ def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes:
 def served(found: LaunchProfile, residence: Residence = ALL, *, b: float, **loaded: float) -> dict[str, Served]:
     """Return the levels that the loads of each array reach, and those of the stores to *b*."""
     ways = {ArrayStream("b", "store"): b} | {ArrayStream(array, "load"): number for array, number in loaded.items()}
-    return {way.array: each for way, each in levels_that_serve(found, V100, residence, ways).items()}
+    requested = {way: RequestedSectors(number) for way, number in ways.items()}
+    return {way.array: each for way, each in levels_that_serve(found, V100, residence, requested).items()}
 
 
 def floats(names: str, length: str) -> lp.GlobalArg:
@@ -92,7 +99,8 @@ def test_loads_and_stores_of_one_array_are_both_moved(code: str, loaded: float, 
     # A group of 256 floats: 32 sectors. L2 fetches those that it shares with neighboring groups once.
     found = launch("{[i]: 0<=i<n}", code, floats("a", "2*n + 260"), n=2**26)
     asked = {ArrayStream("a", "load"): loaded, ArrayStream("a", "store"): 32.0}
-    for way, each in levels_that_serve(found, V100, ALL, asked).items():
+    requested = {way: RequestedSectors(number) for way, number in asked.items()}
+    for way, each in levels_that_serve(found, V100, ALL, requested).items():
         assert each.asked["DRAM"] * asked[way] == pytest.approx(moved[way.kind], rel=0.02)
         assert each.waited["DRAM"] == pytest.approx(1, rel=0.05)
 
@@ -101,7 +109,8 @@ def test_time_steps_of_one_array_are_separate_streams() -> None:
     code = "u[1,i] = u[0,i] + u[0,i+1] + u[0,i+2]"
     found = launch("{[i]: 0<=i<n}", code, lp.GlobalArg("u", np.float32, shape="2, n + 2"), n=2**26)
     asked = {ArrayStream("u", "load"): 98.0, ArrayStream("u", "store"): 32.0}
-    of = {way.kind: each for way, each in levels_that_serve(found, V100, ALL, asked).items()}
+    requested = {way: RequestedSectors(number) for way, number in asked.items()}
+    of = {way.kind: each for way, each in levels_that_serve(found, V100, ALL, requested).items()}
     assert of["load"].asked["DRAM"] == pytest.approx(32 / 98, rel=0.02)
     assert of["store"].asked["DRAM"] == pytest.approx(1, rel=0.02)
 
