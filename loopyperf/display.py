@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.units import UNBROKEN, number_in_words, unbroken
+from loopyperf.units import UNBROKEN, number_in_words, printable, unbroken
 
 FLUSH = {"text": "left", "number": "right"}
 
@@ -64,7 +64,7 @@ def details(summary: str, inside: str) -> str:
 def html_of(*parts: str) -> str:
     """Return the nonempty *parts* in one ``div``, in the form that ``_repr_html_`` returns."""
     inside = "\n".join(part for part in parts if part)
-    return f'<div class="loopyperf">\n{inside}\n</div>'
+    return printable(f'<div class="loopyperf">\n{inside}\n</div>')
 
 
 def _row(kinds: Sequence[str], row: Sequence[Cell]) -> str:
@@ -171,7 +171,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ReportText:
-    """The readable form of a result: headline, tables, remarks and notes."""
+    """The readable form of a result: headline, tables, remarks and notes.
+
+    Its text may come from files of others, so control characters are escaped.
+    """
 
     question: str
     """the input, e.g. ``"matmul(n=4096) on nvidia-v100"``"""
@@ -194,7 +197,7 @@ class ReportText:
     @property
     def line(self) -> str:
         """Return the headline, truncated to :data:`ONE_LINE` characters."""
-        return self.head if len(self.head) <= ONE_LINE else f"{self.head[: ONE_LINE - 2]} …"
+        return printable(self.head if len(self.head) <= ONE_LINE else f"{self.head[: ONE_LINE - 2]} …")
 
     def text(self, width: int = WIDTH, *, prose: int | None = None, lists: str = ".notes") -> str:
         """Return the report as terminal text, wrapped to *width* characters.
@@ -207,7 +210,7 @@ class ReportText:
             lines += [*([""] if number else []), *table.lines(width)]
         for remark in self.sentences(lists):
             lines += folded(GAP + remark, prose or width, breaks=False)
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def html(self) -> str:
         """Return the report as escaped HTML, in the form that ``_repr_html_`` returns."""
@@ -225,14 +228,14 @@ class ReportText:
     def markdown(self, lists: str = ".notes") -> str:
         """Return the report as Markdown: headline, tables, and a list of remarks and notes as in :meth:`text`."""
         remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
-        return "\n\n".join(filter(None, [self.head, *(table.markdown() for table in self.tables), remarks]))
+        return printable("\n\n".join(filter(None, [self.head, *(table.markdown() for table in self.tables), remarks])))
 
     def sentences(self, lists: str) -> list[str]:
         """Return the remarks and notes; repeated notes are abbreviated if *lists* names where to find them in full."""
         in_short, own, repeated = self._notes()
-        if in_short and lists:
-            return [*self.remarks, *map(_as_note, own), f"{in_short} (full text: {lists})"]
-        return [*self.remarks, *map(_as_note, (*own, *repeated))]
+        notes = [*own, *repeated]
+        last = [f"{in_short} (full text: {lists})"] if in_short and lists else []
+        return [printable(each) for each in (*self.remarks, *map(_as_note, own if last else notes), *last)]
 
     def _notes(self) -> tuple[str, list[str], list[str]]:
         """Return the repeated notes in one line (empty if fewer than two), the other notes, and the repeated ones."""

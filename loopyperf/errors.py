@@ -4,12 +4,13 @@ A message states what is wrong, what was received and what to do next. The comma
 with status 1.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from itertools import islice
 from textwrap import shorten
 
-from loopyperf.units import listed
+from loopyperf.units import listed, printable
 
 ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
 """pip installs plain islpy, which loopy requires, over islpy-barvinok; so install the latter last"""
@@ -20,12 +21,26 @@ def cannot_start(error: ImportError) -> str:
     return f"loopyperf cannot start: {error}; if this is about islpy, {ENGINE_REMEDY}"
 
 
+def brief(quoted: object, most: int = 120) -> str:
+    """Return *quoted*, such as the error of a parser, as text without its middle beyond *most* characters."""
+    text = str(quoted)
+    return text if len(text) <= most else f"{text[: most * 2 // 3]} … {text[-most // 3 :]}"
+
+
+VERSION = re.compile(r"[0-9][0-9a-z.+]{,29}")
+"""a version number, which is safe inside a shell command"""
+LONGEST = 1000
+"""maximum length of a message, in characters"""
+
+
 def later_schema(source: object, schema: int, latest: int, writer: object = None) -> str:
     """Return the message for the file *source*, whose *schema* is later than *latest*, the last one that can be read.
 
-    *writer* is the version of loopyperf that wrote the file, if the file states it.
+    *writer* is the version of loopyperf that wrote the file, if the file states it. The advised command contains it
+    only if it is a version number.
     """
-    wanted = f"'loopyperf>={writer}'" if isinstance(writer, str) else "--upgrade loopyperf"
+    is_version = isinstance(writer, str) and VERSION.fullmatch(writer)
+    wanted = f"'loopyperf>={writer}'" if is_version else "--upgrade loopyperf"
     return (
         f"{source} has schema {schema}, but loopyperf {metadata.version('loopyperf')} reads schemas up to {latest}; "
         f"upgrade: pip install {wanted}"
@@ -33,7 +48,15 @@ def later_schema(source: object, schema: int, latest: int, writer: object = None
 
 
 class LoopyperfError(Exception):
-    """Base class of all errors that loopyperf raises."""
+    """Base class of all errors that loopyperf raises.
+
+    A message may quote a file from an untrusted source, so ``str`` returns it on one line, with control characters
+    escaped, and without its middle if it is longer than :data:`LONGEST`.
+    """
+
+    def __str__(self) -> str:
+        text = printable(" ".join(super().__str__().split()))
+        return brief(text, LONGEST)
 
 
 class LoopyperfWarning(UserWarning):
@@ -168,8 +191,8 @@ class KernelFileError(LoopyperfError):
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of *error* on one line; empty if it has no message."""
-    return " ".join(str(error).split())
+    """Return the message of *error* on one line, with control characters escaped; empty if it has no message."""
+    return printable(" ".join(str(error).split()))
 
 
 SHORT = 80

@@ -15,6 +15,7 @@ place.
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 import warnings
@@ -29,7 +30,7 @@ from typing import Annotated, NoReturn, cast
 import msgspec
 import platformdirs
 
-from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError
+from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError, brief
 
 SAVING = ".saving-"
 """prefix of the name of a file that is not written completely yet"""
@@ -313,12 +314,16 @@ def below_home(path: str | os.PathLike[str]) -> Path:
 Document = dict[str, object]
 """contents of a JSON object"""
 _LINE_LENGTH = 120
-MOST = 64 * 2**20
-"""maximum size of a document in bytes; that of a thousand measurements has one MiB"""
+MOST = 16 * 2**20
+"""maximum size of a document in bytes; that of a thousand measurements has one MiB. Its values need up to 24 times the
+memory"""
+TEXT = 4000
+"""maximum length of a string in a document, in bytes"""
 LARGEST = 1e30
 """maximum magnitude of a number in a document, far beyond any measurement or count"""
 DIGITS = 20
 """maximum length of an integer in a document, including its sign"""
+_TOO_LONG = re.compile(rb'[\[{,:]\s*"(?:[^"\\\n]|\\.){%d}' % TEXT)
 
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
@@ -354,18 +359,20 @@ def read_document(source: Path, what: str, remedy: str) -> object:
     except OSError as error:
         raise FitFileError(f"cannot read the {what} file {source}: {os_reason(error)}; {remedy}") from error
     except (ValueError, RecursionError) as error:
-        raise FitFileError(f"the {what} file {source} is corrupt: {error!s:.300}; restore it, or {remedy}") from error
+        raise FitFileError(f"the {what} file {source} is corrupt: {brief(error)}; restore it, or {remedy}") from error
 
 
 def strictly_decoded(content: bytes) -> object:
     """Return the JSON value encoded in *content*.
 
     Raises :class:`ValueError` (of which msgspec's errors are subclasses) or :class:`RecursionError` for invalid JSON,
-    and for an object with a duplicate key, of which parsers keep different values.
+    for a string of more than :data:`TEXT` bytes, and for an object with a duplicate key, of which parsers keep
+    different values.
     """
-    value = msgspec.json.decode(content)
+    if _TOO_LONG.search(content):
+        raise ValueError(f"a string has more than {TEXT:,} bytes")
     json.loads(content, object_pairs_hook=_check_keys, parse_int=_check_digits, parse_constant=_check_constant)
-    return value
+    return msgspec.json.decode(content)
 
 
 def _check_keys(pairs: Iterable[tuple[str, object]]) -> None:

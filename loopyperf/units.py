@@ -14,6 +14,8 @@ SHORTEST = 0.9995e-12
 CHEAPEST = 0.9995e-15
 """seconds; smaller unit costs are displayed as ``< 0.001 ps``"""
 UNBROKEN = "\N{NO-BREAK SPACE}"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""characters that change a terminal's state or the direction of text, except tabs and line feeds"""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _HOUR, _DAY = 3600.0, 86400.0
@@ -83,6 +85,16 @@ def listed(names: Iterable[str], most: int, between: str = ", ") -> str:
     every = list(names)
     rest = f" and {len(every) - most:,} more" if len(every) > most else ""
     return between.join(every[:most]) + rest
+
+
+def printable(text: str) -> str:
+    """Return *text* with control characters other than tabs and line feeds escaped as in Python source code."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def times(ratio: float) -> str:
+    """Return *ratio* with two digits, or three if it is near 1 or at least 99.5: ``"64"``, ``"122"``, ``"1.25"``."""
+    return f"{ratio:.2g}" if 1.95 < ratio < 99.5 else f"{ratio:.0f}" if ratio >= 99.5 else f"{ratio:.3g}"
 
 
 def prefixed(number: float, unit: str) -> str:

@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
 from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Vector
 from loopyperf.display import ReportText, Shown, Table
-from loopyperf.errors import CalibrationError, FitFileError, later_schema
+from loopyperf.errors import CalibrationError, FitFileError, brief, later_schema
 from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
 from loopyperf.models.linear import Sensitivity, sensitivity_of, side
 from loopyperf.models.model_interface import Basis
 from loopyperf.models.result import LEVEL
 from loopyperf.models.workload import LAUNCHES, shown
-from loopyperf.units import amount, duration, in_percent, number_of, unit_cost
+from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
 
 SCHEMA = 2
 """Schema version of the fit files that this version writes."""
+NAMED = 3
+"""maximum number of names in an error"""
 
 Setting = bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | Number | str
 
@@ -145,7 +147,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def __post_init__(self) -> None:
         """Require consistent fields."""
         if self.uncertainty is not None and (strange := set(self.uncertainty.columns) - set(self.weights)):
-            raise ValueError(f"uncertainty.columns without a weight: {', '.join(sorted(strange))}")
+            raise ValueError(f"uncertainty.columns without a weight: {listed(sorted(strange), NAMED)}")
         if wrong := [name for name, (least, most) in self.ranges.items() if least > most]:
             raise ValueError(f"the range of {wrong[0]!r} must have minimum <= maximum")
         ridge = self.options.get("ridge", 0)
@@ -355,7 +357,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         fit = msgspec.convert(current, Fit)
     except msgspec.ValidationError as error:
         raise FitFileError(
-            f"{source} is not a valid fit: {error!s:.300}; correct it (see fits/README.md), or {_RECALIBRATE}"
+            f"{source} is not a valid fit: {brief(error)}; correct it (see fits/README.md), or {_RECALIBRATE}"
         ) from error
     _check_overlap(fit, source)
     return fit
@@ -372,9 +374,9 @@ def _check_overlap(fit: Fit, source: Path) -> None:
         )
     negative = {name: weight for name, weight in fit.weights.items() if weight < 0 and side(name, fit.basis)}
     if negative:
-        listed = ", ".join(f"{name!r} {weight:g}" for name, weight in negative.items())
+        stated = listed((f"{name!r:.40} {weight:g}" for name, weight in negative.items()), NAMED)
         raise FitFileError(
-            f"{source}: weights of overlapping columns must be >= 0 in the overlap model, got {listed}; correct them, "
+            f"{source}: weights of overlapping columns must be >= 0 in the overlap model, got {stated}; correct them, "
             f"change the model to 'linear', or {_RECALIBRATE}"
         )
 
@@ -385,7 +387,8 @@ def _upgraded(document: object, source: Path) -> Document:
     if type(version) is not int or not (version >= SCHEMA or version in UPGRADES):
         raise FitFileError(
             f'{source} is not a fit file: it must be a JSON object with "schema": {SCHEMA}, got '
-            f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r}'}; {_RECALIBRATE}"
+            f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r:.40}'}; "
+            f"{_RECALIBRATE}"
         )
     current = dict(cast("Document", document))
     if version > SCHEMA:
@@ -396,7 +399,9 @@ def _upgraded(document: object, source: Path) -> Document:
         try:
             current = UPGRADES[step](current)
         except (KeyError, TypeError, AttributeError) as error:
-            problem = f"{source} is not a valid fit of schema {step}: {error!r:.300}; restore it, or {_RECALIBRATE}"
+            problem = (
+                f"{source} is not a valid fit of schema {step}: {brief(repr(error))}; restore it, or {_RECALIBRATE}"
+            )
             raise FitFileError(problem) from error
     return current
 

@@ -27,7 +27,7 @@ from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import is_one_device
 from loopyperf.display import ReportText, Shown, Table
-from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, later_schema
+from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, brief, later_schema
 from loopyperf.files import Amount, Document, Number, Whole, file_names, read_document, user_data, write_document
 from loopyperf.models.residual_regression import Features
 from loopyperf.models.result import LEVEL
@@ -410,10 +410,10 @@ def load_residual_model(path: str | os.PathLike[str]) -> ResidualModel:
     try:
         record = msgspec.convert(document, Record)
     except (msgspec.ValidationError, ValueError) as error:
-        raise FitFileError(f"{source} is not a valid residual model: {error!s:.300}; {_TRAIN}") from error
+        raise FitFileError(f"{source} is not a valid residual model: {brief(error)}; {_TRAIN}") from error
     if version != SCHEMA or record.model != "learned":
         raise FitFileError(
-            f"{source} is not a residual model, but has schema {version!r} of model {record.model!r:.80}; {_TRAIN}"
+            f"{source} is not a residual model, but has schema {version!r:.40} of model {record.model!r:.80}; {_TRAIN}"
         )
     return ResidualModel(record)
 

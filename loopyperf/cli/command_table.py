@@ -18,6 +18,7 @@ from loopyperf.cli import caches_apart, ended_by
 from loopyperf.cli.completion import BashWords
 from loopyperf.cli.streams import is_quiet, is_verbose, loudness, own_loudness, standard_error
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, UncountableError, cannot_start, one_line
+from loopyperf.units import printable
 
 LONGEST = 1000
 """limit for the length of a summary; no summary is that long"""
@@ -136,7 +137,7 @@ class Commands(Summaries):
                 raise click.UsageError(f"{error.message}{hint}", error.ctx) from error
             except LoopyperfError as error:
                 if is_verbose():
-                    standard_error().print("".join(traceback.format_exception(error)), end="")
+                    standard_error().print(printable("".join(traceback.format_exception(error))), end="")
                 command = self.commands.get(ctx.invoked_subcommand or "")
                 raise click.ClickException(f"{one_line(error)}{_on_typical(error, command)}") from error
             except KeyboardInterrupt as interrupt:
@@ -175,7 +176,7 @@ def _has_option(command: click.Command, name: str) -> bool:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     if is_verbose() or (issubclass(category, LoopyperfWarning) and not is_quiet()):
-        standard_error().print(Text("Warning:", "yellow"), str(message))
+        standard_error().print(Text("Warning:", "yellow"), printable(str(message)))
 
 
 @click.group("loopyperf", cls=Commands, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from loopyperf.cli.streams import Form, Records, has_width, is_quiet, is_verbose, standard_output
 from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
+from loopyperf.units import printable
 
 NOTE = re.compile(r"note: |\d+ notes, abbreviated: ")
 SHARE = re.compile(r"[<>]? ?-?\d+(\.\d+)? %")
@@ -29,12 +30,12 @@ HANGING = " " * 4
 def show(
     text: str, console: Console | None = None, *, mark: str = "", colour: str = "", hanging: str = HANGING
 ) -> None:
-    """Print *text* after a *mark* in *colour*; on a terminal, fold its lines between words.
+    """Print *text* after a *mark* in *colour*, with control characters escaped; on a terminal, fold its lines.
 
     In a file or a pipe, lines are not folded, so that they can be searched.
     """
     console = console or standard_output()
-    for line in f"{mark}{text}".splitlines() or [""]:
+    for line in printable(f"{mark}{text}").splitlines() or [""]:
         lines = folded(line, console.width, hanging, breaks=False) if has_width() else [line]
         printed = Text("\n".join(lines))
         if line.startswith(mark):
@@ -59,7 +60,7 @@ def show_whole_or_alone(report_text: ReportText) -> None:
     If it has neither, there is no answer, and the whole text says why.
     """
     if is_quiet() and report_text.alone:
-        click.echo(report_text.alone)
+        click.echo(printable(report_text.alone))
     elif is_quiet() and report_text.tables:
         _show_tables(report_text, standard_output())
     else:
@@ -94,7 +95,7 @@ def print_in(
     if form == "json":
         print_json(to_dict())
     elif form == "csv":
-        click.echo(_as_csv(records()), nl=False)
+        click.echo(printable(_as_csv(records())), nl=False)
     elif form == "md":
         click.echo(report_text().markdown(_all_notes()))
     else:

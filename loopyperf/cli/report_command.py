@@ -38,8 +38,10 @@ def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_js
     reports = import_module("loopyperf.explain.report")
     options |= {"code": True, "models": options["models"] or tuple(MODELS)}
     explanation = explanation_for(**options)
-    path = _free_name(explanation.kernel) if output is None else output
-    saved = reports.Report(explanation).save(path, is_watched=is_watched)
+    report = reports.Report(explanation)
+    # The default path may not be writable, or have a file that loopyperf did not write.
+    path = Output(mark=MARK).checked(report.default_path, "--output", is_named=False) if output is None else output
+    saved = report.save(path, is_watched=is_watched)
     if as_json:
         print_json({"path": str(saved), **explanation.to_dict()})
     else:
@@ -48,11 +50,6 @@ def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_js
         click.launch(saved.resolve().as_uri())
     if is_watched:
         _watch(saved, options)
-
-
-def _free_name(kernel: str) -> Path:
-    """Return the default path of the report about *kernel*; raises :class:`LoopyperfError` if it is not writable."""
-    return Output(mark=MARK).checked(Path(f"{kernel}.html"), "--output", is_named=False)
 
 
 def _show(explanation: Explanation, saved: Path) -> None:

@@ -30,7 +30,7 @@ from loopyperf.device.parts import (
     in_base_unit,
     multiples,
 )
-from loopyperf.errors import DeviceFileError, later_schema
+from loopyperf.errors import DeviceFileError, brief, later_schema
 from loopyperf.files import os_reason, read_bytes
 
 SUFFIX = ".toml"
@@ -71,8 +71,10 @@ def is_processor(slug: str) -> bool:
 SCHEMA = 1
 """version of the file format"""
 
-MOST = 4 * 2**20
-"""maximum size of a device file in bytes"""
+MOST = 256 * 2**10
+"""maximum size of a device file in bytes; the largest of the catalog has 8 KiB"""
+DOTS = 100
+"""maximum number of dots in a line; the parser's time and memory grow with the square of the parts of a dotted key"""
 LEAST, LARGEST = 1e-18, 1e18
 """range of numbers in base units, such as Hz, B/s and cycles; published values are far from both ends"""
 
@@ -116,7 +118,7 @@ def load_description(path: str | os.PathLike[str]) -> Device:
     except OSError as error:
         raise DeviceFileError(f"cannot read the device file {source}: {os_reason(error)}; check the path") from error
     except UnicodeDecodeError as error:
-        raise DeviceFileError(f"the device file {source} is not TOML: {error!s:.300}; fix the file") from error
+        raise DeviceFileError(f"the device file {source} is not TOML: {brief(error)}; fix the file") from error
 
 
 @lru_cache
@@ -127,14 +129,19 @@ def _described(source: Path, text: str) -> Device:
 
 def _document(source: Path, text: str) -> Table:
     try:
+        if any(line.count(".") > DOTS for line in text.splitlines()):
+            raise ValueError(f"a line has more than {DOTS} dots")
         document = tomllib.loads(text)
+        repr(document)  # raises an error for hexadecimal integers that messages could not show
     except (ValueError, RecursionError) as error:  # also raised for integers with too many digits, and deep nesting
-        raise DeviceFileError(f"the device file {source} is not TOML: {error!s:.300}; fix the file") from error
+        raise DeviceFileError(f"the device file {source} is not TOML: {brief(error)}; fix the file") from error
     schema = document.pop("schema", None)
     if type(schema) is int and schema > SCHEMA:
         raise DeviceFileError(later_schema(source, schema, SCHEMA))
     if schema != SCHEMA:
-        raise DeviceFileError(f"{source} is not a device file: it must begin with schema = {SCHEMA}, got {schema!r}")
+        raise DeviceFileError(
+            f"{source} is not a device file: it must begin with schema = {SCHEMA}, got {schema!r:.80}"
+        )
     return document
 
 
@@ -177,7 +184,7 @@ class _Reader:
         """Remove the table *name* from *document* and return it; empty if there is none."""
         found = document.pop(name, {})
         if not isinstance(found, dict):
-            raise self.error(name, f"must be a table, got {found!r}")
+            raise self.error(name, f"must be a table, got {found!r:.80}")
         return cast("Table", found)
 
     def tables(self, document: Table, name: str) -> list[tuple[str, Table]]:
@@ -215,7 +222,7 @@ class _Reader:
             raise self.error(field, f"{error}; write {form}") from error
         if base_unit(quantity.unit) != number.unit:
             raise self.error(
-                field, f"has unit {quantity.unit!r}; it must be one of {', '.join(multiples(number.unit))}"
+                field, f"has unit {quantity.unit!r:.40}; it must be one of {', '.join(multiples(number.unit))}"
             )
         value = self.bounded(field, number, quantity)
         if number.is_whole and value != int(value):
@@ -237,13 +244,13 @@ class _Reader:
 
     def unknown(self, name: str, declared: Iterable[str]) -> str:
         near = difflib.get_close_matches(name, list(declared), n=1, cutoff=0)
-        return f"has an unknown field {name!r}; the nearest known field is {near[0]!r}"
+        return f"has an unknown field {name!r:.40}; the nearest known field is {near[0]!r}"
 
     # }}}
 
     def error(self, field: str, what: str) -> DeviceFileError:
-        where = f"{self.source}: {field:.200}" if field else f"{self.source}:"
-        return DeviceFileError(f"{where} {what:.400} (docs/devices.md documents the format)")
+        where = f"{self.source}: {field:.60}" if field else f"{self.source}:"
+        return DeviceFileError(f"{where} {brief(what, 160)} (docs/devices.md documents the format)")
 
 
 # }}}

@@ -15,7 +15,7 @@ from loopyperf.explain.plots.plot_roofline import Rooflines, drawn_launches, mar
 from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline_chart import LaunchUnderRoofs
 from loopyperf.explain.waiting import Span, Timeline
-from loopyperf.units import amount, duration, in_percent, prefixed
+from loopyperf.units import amount, duration, in_percent, prefixed, printable
 
 # {{{ memory levels
 
@@ -181,7 +181,7 @@ def embedded(figure: Figure, title: str, prefix: str, tooltips: Mapping[Artist, 
             text.set_parse_math(False)
     with style.context(SETTINGS):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    root = ElementTree.fromstring(buffer.getvalue())
+    root = ElementTree.fromstring(printable(buffer.getvalue()))  # names may have characters that XML lacks
     for each in root.findall(f"{{{SVG}}}metadata"):
         root.remove(each)
     for group in root.iter(f"{{{SVG}}}g"):

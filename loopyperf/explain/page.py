@@ -30,7 +30,7 @@ from loopyperf.explain.waiting import WAITS
 from loopyperf.files import user_data_name
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
-from loopyperf.units import amount, duration, in_percent, prefixed, unbroken
+from loopyperf.units import amount, duration, in_percent, prefixed, printable, unbroken
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -117,7 +117,7 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
-    return template.render(
+    page = template.render(
         report=explanation,
         paragraphs=paragraphs(explanation.about),
         sizes=", ".join(_stated(explanation)),
@@ -144,6 +144,7 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         refreshed=REFRESHED if is_watched else None,
         version=version("loopyperf"),
     )
+    return printable(page)
 
 
 def _environment() -> Environment:

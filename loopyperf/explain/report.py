@@ -1,5 +1,6 @@
 """HTML reports: :func:`report`, and the :class:`Report` that it returns."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -33,12 +34,17 @@ class Report(Shown):
         """Return the page as one self-contained HTML document."""
         return page_of(self.explanation)
 
+    @property
+    def default_path(self) -> Path:
+        """Return the file in the current folder that is named after the kernel, without separators and odd letters."""
+        return Path(f"{re.sub(r'[^A-Za-z0-9_.-]+|^[.-]+', '_', self.explanation.kernel):.100}.html")
+
     def save(self, path: str | PathLike[str] | None = None, *, is_watched: bool = False) -> Path:
-        """Write the page to *path*, by default a file named after the kernel, and return its path.
+        """Write the page to *path*, by default :attr:`default_path`, and return its path.
 
         With *is_watched*, the page reloads itself every two seconds. Raises :class:`ParameterError` if writing fails.
         """
-        where = f"{self.explanation.kernel}.html" if path is None else path
+        where = self.default_path if path is None else path
         return write_file("the report", where, page_of(self.explanation, is_watched=is_watched))
 
 

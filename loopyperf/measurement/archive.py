@@ -30,9 +30,11 @@ from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes,
 
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"
-MOST = 512 * 2**20
-"""maximum size of an archive after decompression, in bytes: about 250,000 measurements"""
-LONGEST = 16 * 2**20
+MOST = 48 * 2**20
+"""maximum size of an archive after decompression, in bytes: about 80,000 measurements"""
+VALUES = 4_000_000
+"""maximum number of commas in an archive, which bounds its memory: a number in a list may need 16 times its bytes"""
+LONGEST = 2**20
 """maximum length of a line, in bytes"""
 CHUNK = 2**18
 """bytes read or decompressed at a time"""
@@ -280,11 +282,15 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
     measurements: list[Measurement] = []
     sampled: list[Sampled] = []
     measured: set[Key] = set()
+    values = looked_up = 0
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             _check_cut_off(line, path)
             break
         complete += len(line)
+        values += line.count(b",")
+        if values > VALUES:
+            raise OSError(errno.EFBIG, f"more than {VALUES:,} values")
         try:
             record = decode(line)
         except ArchiveError as error:
@@ -300,14 +306,15 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
             )
         elif isinstance(record, Measurement):
             measurements.append(record)
-            measured.add(record.key)
-        elif record.key in measured:
-            sampled.append(record)
         else:
-            raise ArchiveError(
-                f"{path}, line {number}: no measurement precedes the samples of {record.kernel_class!r:.80}, "
-                f"{record.label!r:.80}; use another archive path"
-            )
+            measured.update(each.key for each in measurements[looked_up:])
+            looked_up = len(measurements)
+            if record.key not in measured:
+                raise ArchiveError(
+                    f"{path}, line {number}: no measurement precedes the samples of {record.kernel_class!r:.80}, "
+                    f"{record.label!r:.80}; use another archive path"
+                )
+            sampled.append(record)
     return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete
 
 

@@ -15,7 +15,8 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from loopyperf.errors import ArchiveError, MeasurementError, ModelInputError
+from loopyperf.errors import ArchiveError, MeasurementError, ModelInputError, brief, later_schema
+from loopyperf.files import Whole
 from loopyperf.measurement.environment import DeviceLimits, Environment, Sizes, incompatibilities
 from loopyperf.measurement.protocol import Protocol, Summary
 from loopyperf.models.sampling import SampledProgram
@@ -78,7 +79,7 @@ def upgraded(run: Document, schema: int) -> Document:
 def _number(protocol: Document, name: str, default: int) -> int:
     value = protocol.get(name, default)
     if not isinstance(value, int):
-        raise ArchiveError(f"protocol.{name} must be an integer; got {value!r}")
+        raise ArchiveError(f"protocol.{name} must be an integer; got {value!r:.80}")
     return value
 
 
@@ -142,7 +143,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="recor
         reasons = [(name, getattr(self.environment, name), getattr(other.environment, name)) for name in fields]
         rules = self.protocol.differences(other.protocol)
         reasons += [(f"protocol.{name}", getattr(self.protocol, name), getattr(other.protocol, name)) for name in rules]
-        return tuple(f"{name} is {received!r} instead of {recorded!r}" for name, recorded, received in reasons)
+        return tuple(f"{name} is {received!r:.60} instead of {recorded!r:.60}" for name, recorded, received in reasons)
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="measurement", tag_field="record"):
@@ -217,8 +218,8 @@ Record = Run | Measurement | Sampled
 class _Header(msgspec.Struct):
     """Fields common to the records of all schemas."""
 
-    schema: int = SCHEMA
-    written_by: str = "a later version"
+    schema: Whole = SCHEMA
+    written_by: str = ""
 
 
 def encode(record: Record) -> bytes:
@@ -249,16 +250,13 @@ def decode(line: bytes) -> Record:
         return msgspec.json.decode(line, type=Record)
     except (ValueError, RecursionError, MeasurementError, ModelInputError) as error:  # msgspec's errors are the first
         raise ArchiveError(
-            f"not a record of a measurement archive ({error!s:.300}); use another archive path"
+            f"not a record of a measurement archive ({brief(error)}); use another archive path"
         ) from error
 
 
 def _check_schema(header: _Header) -> None:
     if header.schema > SCHEMA:
-        raise ArchiveError(
-            f"written by loopyperf {header.written_by} in schema {header.schema}, and this version reads up to schema "
-            f"{SCHEMA}; run pip install 'loopyperf>={header.written_by}'"
-        )
+        raise ArchiveError(later_schema("the record", header.schema, SCHEMA, header.written_by))
 
 
 # }}}
@@ -281,9 +279,10 @@ class Takes:
         """Add *measurement*, unless it is of the reference kernel."""
         if measurement.kind == "yardstick":
             return
-        taken = self._taken.setdefault(measurement.key, [])
-        taken.append(measurement)
-        self._standing[measurement.key] = standing(taken)
+        key = measurement.key
+        self._taken.setdefault(key, []).append(measurement)
+        best = self._standing.get(key)
+        self._standing[key] = measurement if best is None else standing((best, measurement))
 
     def of(self, key: Key) -> Sequence[Measurement]:
         """Return all repeats of *key* in measuring order; empty if there are none."""

@@ -9,12 +9,17 @@ format, or that of benchmark_hub (T4), which does not name the kernel.
 
 import csv
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO, TextIOWrapper
+from itertools import chain, groupby, islice
 from math import isfinite, prod
 from os import PathLike
 from statistics import median
-from typing import Any, cast
+from typing import Annotated, Any
+
+import msgspec
 
 from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
@@ -22,7 +27,7 @@ from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import DeviceChoice, given_device, names_without_brand, without_brand
 from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import MeasurementError, ParameterError
-from loopyperf.files import os_reason, read_bytes, strictly_decoded
+from loopyperf.files import LARGEST, Amount, Number, os_reason, read_bytes
 from loopyperf.kernel import Program
 from loopyperf.models.profiler_counters import Counters, LaunchCounters, counters_of, unit_of_metric
 from loopyperf.models.timing import notes_of
@@ -112,14 +117,23 @@ def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Cou
     )
 
 
-MOST = 512 * 2**20
+MOST = 256 * 2**20
 """largest size of a profile, in bytes; a KTT file with thousands of configurations has about 10⁸"""
+VALUES = 8_000_000
+"""maximum number of commas in a profile, which bounds its memory"""
+LAUNCHES = 200_000
+"""number of launches from which a profile is rejected"""
+DIGITS = 10
+"""maximum number of digits of a length of a grid"""
+Lengths = Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1, lt=10**DIGITS)]], msgspec.Meta(max_length=3)]
+"""lengths of a grid or group by axis"""
+REGISTERS = "launch__registers_per_thread"
 KERNEL, METRIC, UNIT, VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
 """columns of Nsight Compute's CSV"""
 LAUNCH, CAPABILITY, GROUP, GRID = "ID", "CC", "Block Size", "Grid Size"
 NAME_OF_DEVICE = "device__attribute_display_name"
 CALLED: Mapping[str, str] = {
-    "Registers Per Thread": "launch__registers_per_thread",
+    "Registers Per Thread": REGISTERS,
     "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
     "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "Waves Per SM": "launch__waves_per_multiprocessor",
@@ -158,55 +172,62 @@ def read_profile(path: str | PathLike[str]) -> tuple[Profiled, ...]:
     except OSError as error:
         raise MeasurementError(f"cannot read the profile {path}: {os_reason(error)}; check the path") from error
     try:
-        text = content.decode("utf-8-sig")
-        found = tuple(_of_tuner(text) if text.lstrip().startswith("{") else _of_nsight(text))
-    except (ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
-        raise _not_a_profile(path) from error
-    if not found:
-        raise _not_a_profile(path)
+        return _parsed(content.removeprefix(BOM_UTF8))
+    except (ValueError, RecursionError, csv.Error) as error:  # msgspec's errors are the first
+        raise MeasurementError(
+            f"{path} is not a profile; give the output of `ncu --csv` (with or without `--page raw`), or KTT's JSON "
+            "with counters"
+        ) from error
+
+
+def _parsed(content: bytes) -> tuple[Profiled, ...]:
+    """Return the launches in *content*; raises :class:`ValueError` if there are none or too many."""
+    if content.count(b",") > VALUES:
+        raise ValueError(f"more than {VALUES:,} values")
+    found = tuple(islice(_of_tuner(content) if content.lstrip().startswith(b"{") else _of_nsight(content), LAUNCHES))
+    if len(found) in (0, LAUNCHES):
+        raise ValueError(f"no launch, or {LAUNCHES:,} and more")
     return found
 
 
-def _not_a_profile(path: str | PathLike[str]) -> MeasurementError:
-    return MeasurementError(
-        f"{path} is not a profile; give the output of `ncu --csv` (with or without `--page raw`), or KTT's JSON with "
-        "counters"
-    )
-
-
 def _number(text: str, unit: str = "") -> float | None:
-    """Parse *text*, which may have commas between thousands; return None for ``"n/a"`` and other words."""
+    """Parse *text*, which may have commas between thousands; return None for ``"n/a"``, ``"nan"`` and other words.
+
+    Raises :class:`ValueError` for a number beyond :data:`LARGEST`.
+    """
+    scale = SCALED.match(unit)
     try:
-        value = float(text.replace(",", ""))
+        value = float(text.replace(",", "")) * (PREFIXES[scale[1]] if scale else 1.0)
     except ValueError:
         return None
-    scale = SCALED.match(unit)
-    return value * (PREFIXES[scale[1]] if scale else 1.0) if isfinite(value) else None
+    if abs(value) > LARGEST and re.search(r"\d", text):
+        raise ValueError(f"the number {text:.40} is too large")
+    return value if isfinite(value) else None
 
 
 # {{{ Nsight Compute
 
 
-def _of_nsight(text: str) -> Iterator[Profiled]:
-    lines = text.splitlines()
-    first = next(place for place, line in enumerate([*lines, f'"{KERNEL}"']) if f'"{KERNEL}"' in line)
-    head, *rows = csv.reader(lines[first:]) if first < len(lines) else [[]]
-    rows = [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
-    return _by_metric(rows) if METRIC in head else _by_launch(rows)
+def _of_nsight(content: bytes) -> Iterator[Profiled]:
+    lines = TextIOWrapper(BytesIO(content), "utf-8", newline="")
+    heading = next((line for line in lines if f'"{KERNEL}"' in line), f'"{KERNEL}"')
+    cells = csv.reader(chain([heading], lines))
+    head = next(cells)
+    rows = (dict(zip(head, row, strict=True)) for row in cells if len(row) == len(head))
+    return _by_metric(rows) if {METRIC, VALUE} <= set(head) else _by_launch(rows)
 
 
 def _by_metric(rows: Iterable[Mapping[str, str]]) -> Iterator[Profiled]:
-    launches: dict[tuple[str, str], list[Mapping[str, str]]] = {}
-    for row in rows:
-        launches.setdefault((row.get(LAUNCH, ""), row[KERNEL]), []).append(row)
-    for each in launches.values():
-        metrics = {row[METRIC]: (row[VALUE], row.get(UNIT, "")) for row in each if row[METRIC]}
-        yield _profiled(each[0], metrics)
+    for _, launch in groupby(rows, lambda row: (row.get(LAUNCH, ""), row[KERNEL])):
+        first = next(launch)
+        metrics = {row[METRIC]: (row[VALUE], row.get(UNIT, "")) for row in chain([first], launch) if row[METRIC]}
+        yield _profiled(first, metrics)
 
 
-def _by_launch(rows: Sequence[Mapping[str, str]]) -> Iterator[Profiled]:
-    units: Mapping[str, str] = rows[0] if rows and not rows[0][KERNEL] else {}
-    for row in rows[1:] if units else rows:
+def _by_launch(rows: Iterator[Mapping[str, str]]) -> Iterator[Profiled]:
+    first: Mapping[str, str] = next(rows, {KERNEL: ""})
+    units: Mapping[str, str] = {} if first[KERNEL] else first
+    for row in rows if units else chain([first], rows):
         yield _profiled(row, {name: (value, units.get(name, "")) for name, value in row.items() if "__" in name})
 
 
@@ -224,54 +245,114 @@ def _profiled(row: Mapping[str, str], metrics: Mapping[str, tuple[str, str]]) ->
 
 def function_in(name: str) -> str:
     """Return the function name in the *name* of a kernel, without return type, template and parameters."""
-    return re.sub(r"[<(].*", "", name.removeprefix("void ")).strip()
+    return re.sub(r"[<(].*", "", name.removeprefix("void "), flags=re.DOTALL).strip()
 
 
 def _product(lengths: str) -> int | None:
+    """Return the volume of a grid or group such as ``"(256, 1, 1)"``; None if *lengths* has no number."""
     numbers = re.findall(r"\d+", lengths)
+    if len(numbers) > 3 or any(len(each) > DIGITS for each in numbers):
+        raise ValueError(f"{lengths:.40} is not a size in up to three dimensions")
     return prod(map(int, numbers)) if numbers else None
 
 
 # }}}
 
 
-# {{{ KTT
+# {{{ KTT: its own format, then that of benchmark_hub. Fields that are not declared are ignored.
 
 
-def _of_tuner(text: str) -> Iterator[Profiled]:
-    document = cast("dict[str, Any]", strictly_decoded(text.encode()))
-    return _own_form(document) if "Results" in document else _form_of_hub(document)
+class _Counter(msgspec.Struct, frozen=True, rename="pascal"):
+    name: str
+    value: Number
 
 
-def _own_form(document: Mapping[str, Any]) -> Iterator[Profiled]:
-    about = document["Metadata"]
-    for result in document["Results"]:
-        for launch in result["ComputationResults"]:
-            counters = launch.get("ProfilingData", {}).get("Counters") or ()
-            values = {each["Name"]: float(each["Value"]) for each in counters}
-            if "CompilationData" in launch:
-                values["launch__registers_per_thread"] = float(launch["CompilationData"]["RegistersCount"])
-            work_items = _volume(launch["LocalSize"])
-            is_of_work_items = about.get("GlobalSizeType", "") == "OpenCL"
-            groups = _volume(launch["GlobalSize"]) // (work_items if is_of_work_items else 1)
-            if counters:
-                yield Profiled(function_in(launch["KernelFunction"]), values, groups, work_items, about["Device"])
+class _Counters(msgspec.Struct, frozen=True, rename="pascal"):
+    counters: tuple[_Counter, ...] | None = None
 
 
-def _form_of_hub(document: Mapping[str, Any]) -> Iterator[Profiled]:
-    device = document.get("metadata", {}).get("device", "")
-    for result in document["results"]:
-        compiled = result.get("compilation_data", {})
-        values = {each["name"]: float(each["value"]) for each in result["measurements"] if "__" in each["name"]}
-        if values and compiled:
-            values["launch__registers_per_thread"] = float(compiled["registers"])
-        groups, work_items = (_volume(compiled[size]) if compiled else None for size in ("global_size", "local_size"))
-        if values:
-            yield Profiled("", values, groups, work_items, device)
+class _Compilation(msgspec.Struct, frozen=True, rename="pascal"):
+    registers_count: Amount
 
 
-def _volume(sizes: Mapping[str, Any]) -> int:
-    return prod(int(length) for length in sizes.values())
+class _Launch(msgspec.Struct, frozen=True, rename="pascal"):
+    kernel_function: str
+    global_size: Lengths
+    local_size: Lengths
+    profiling_data: _Counters = _Counters()
+    compilation_data: _Compilation | None = None
+
+
+class _Result(msgspec.Struct, frozen=True, rename="pascal"):
+    computation_results: tuple[_Launch, ...]
+
+
+class _About(msgspec.Struct, frozen=True, rename="pascal"):
+    device: str
+    global_size_type: str = ""
+
+
+class _OwnFile(msgspec.Struct, frozen=True, rename="pascal"):
+    metadata: _About
+    results: tuple[_Result, ...]
+
+
+class _HubMeasurement(msgspec.Struct, frozen=True):
+    name: str
+    value: object
+
+
+class _HubCompilation(msgspec.Struct, frozen=True):
+    registers: Amount
+    global_size: Lengths
+    local_size: Lengths
+
+
+class _HubResult(msgspec.Struct, frozen=True):
+    measurements: tuple[_HubMeasurement, ...]
+    compilation_data: _HubCompilation | None = None
+
+
+class _HubAbout(msgspec.Struct, frozen=True):
+    device: str = ""
+
+
+class _HubFile(msgspec.Struct, frozen=True):
+    results: tuple[_HubResult, ...]
+    metadata: _HubAbout = _HubAbout()
+
+
+def _of_tuner(content: bytes) -> Iterator[Profiled]:
+    if b'"Results"' in content:
+        return _own_form(msgspec.json.decode(content, type=_OwnFile))
+    return _form_of_hub(msgspec.json.decode(content, type=_HubFile))
+
+
+def _own_form(file: _OwnFile) -> Iterator[Profiled]:
+    for launch in (launch for result in file.results for launch in result.computation_results):
+        values = {each.name: each.value for each in launch.profiling_data.counters or ()}
+        if not values:
+            continue
+        if launch.compilation_data is not None:
+            values[REGISTERS] = launch.compilation_data.registers_count
+        work_items = prod(launch.local_size.values())
+        groups = prod(launch.global_size.values()) // (work_items if file.metadata.global_size_type == "OpenCL" else 1)
+        yield Profiled(function_in(launch.kernel_function), values, groups, work_items, file.metadata.device)
+
+
+def _form_of_hub(file: _HubFile) -> Iterator[Profiled]:
+    for result in file.results:
+        measured = {each.name: each.value for each in result.measurements if "__" in each.name}
+        values = msgspec.convert(measured, dict[str, Number])
+        compiled = result.compilation_data
+        if not values:
+            continue
+        if compiled is None:
+            yield Profiled("", values, device=file.metadata.device)
+            continue
+        values[REGISTERS] = compiled.registers
+        groups, work_items = prod(compiled.global_size.values()), prod(compiled.local_size.values())
+        yield Profiled("", values, groups, work_items, file.metadata.device)
 
 
 # }}}
@@ -438,7 +519,7 @@ def _median(launches: Sequence[Profiled], metric: str) -> float:
 def _left(metrics: Mapping[str, None], launch: LaunchCounters) -> Iterator[str]:
     left = [each for each in metrics if each not in launch.values]
     if left:
-        yield f"not predicted: {listed(left, NAMED)}"
+        yield f"not predicted: {listed((f'{each:.80}' for each in left), NAMED)}"
 
 
 def _check_device(found: Sequence[Profiled], device: Device, profile: str | PathLike[str]) -> None:
@@ -446,11 +527,11 @@ def _check_device(found: Sequence[Profiled], device: Device, profile: str | Path
     for each in found:
         if each.device and without_brand(device_slug(each.device)) not in names_without_brand(device):
             raise MeasurementError(
-                f"{profile} is from {each.device}, but the prediction is for {device.slug}; predict for that device"
+                f"{profile} is from {each.device:.60}, but the prediction is for {device.slug}; predict for that device"
             )
         if each.capability and device.target and each.capability != device.target:
             raise MeasurementError(
-                f"{profile} is from compute capability {each.capability}, but {device.slug} has {device.target}; "
+                f"{profile} is from compute capability {each.capability:.20}, but {device.slug} has {device.target}; "
                 "predict for the profiled device"
             )
 
@@ -459,7 +540,7 @@ def _of_launch(found: Sequence[Profiled], launch: LaunchCounters, profile: str |
     """Return the profiled launches that match *launch*; raises :class:`MeasurementError` if there are none."""
     named = [each for each in found if each.kernel in ("", launch.name)]
     if not named:
-        others = listed(dict.fromkeys(each.kernel for each in found), NAMED)
+        others = listed(dict.fromkeys(f"{each.kernel:.40}" for each in found), NAMED)
         raise MeasurementError(f"{profile} has no launch of {launch.name}, only of {others}; profile that kernel")
     own = [each for each in named if _is_of_size(each, launch)]
     if not own:
