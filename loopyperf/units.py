@@ -92,7 +92,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def times(ratio: float) -> str:
+def ratio_in_words(ratio: float) -> str:
     """Return *ratio* with two digits, or three if it is near 1 or at least 99.5: ``"64"``, ``"122"``, ``"1.25"``."""
     return f"{ratio:.2g}" if 1.95 < ratio < 99.5 else f"{ratio:.0f}" if ratio >= 99.5 else f"{ratio:.3g}"
 

@@ -4,12 +4,12 @@ import loopy as lp
 import numpy as np
 
 
-def doubled(size: str = "n", group: int = 16) -> lp.TranslationUnit:
+def doubled(size: str = "n", group: int = 16, dtype: type[np.integer] = np.int32) -> lp.TranslationUnit:
     """b[i] = 2 a[i] for *size* elements, with a multiplication, a load and a store each; ⌈size/group⌉ work-groups."""
     knl = lp.make_kernel(
         f"{{[i]: 0 <= i < {size}}}",
         "b[i] = 2*a[i]",
-        [lp.GlobalArg("a,b", np.float32, shape=size), lp.ValueArg(size, np.int32)],
+        [lp.GlobalArg("a,b", np.float32, shape=size), lp.ValueArg(size, dtype)],
         name="doubled",
         assumptions=f"{size} >= 1",
         lang_version=(2018, 2),

@@ -1,17 +1,26 @@
-"""Corrupted files are either read and give finite results, or raise a LoopyperfError.
+"""Corrupted files are either read and give finite results, or raise a LoopyperfError, quickly and in little memory.
 
-Values, keys and bytes of fits, learned models, device files, archives and cached results are changed at random, from a
-fixed seed. ``MUTATIONS=5000`` in the environment tests more changes of each kind of file.
+Values, keys and bytes of fits, learned models, device files, archives, profiles and cached results are changed at
+random, from a fixed seed. Archives are also compressed after the change, so that no checksum hides it from the parser.
+``MUTATIONS=5000`` in the environment tests more changes of each kind of file.
 """
 
 import copy
+import csv
+import io
 import json
+import lzma
 import math
 import os
 import random
+import re
+import resource
+import time
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,18 +38,30 @@ from loopyperf.device.device_library import BUNDLED
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.models import result as answers
+from loopyperf.models.profiler_counters import Counters
 from loopyperf.models.result import ModelTime
 from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled
+from tests.stages.test_profiles import FORMS as PROFILES
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
-MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "200"))
 """number of changed files of each kind"""
+ALL = max(MUTATIONS, 1000)
+"""number of changed files of each kind in the slow test"""
+LONGEST = 300
+"""maximum length of a message, without the path of the file"""
+SLOWEST = 5.0
+"""maximum seconds of processor time to read a file and predict with it"""
+MOST = 2**20
+"""maximum growth of the process, in KiB"""
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 RECORDED = Path(__file__).parents[1] / "docs" / "tutorial" / "recorded.jsonl"
 Document = dict[str, Any]
 ODD: tuple[Any, ...] = (
-    *(None, True, "", "x", "\u0000", [], {}, [[]], 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**30, 10**400),
+    *(None, True, "", "x", "\u0000", "\x1b]0;x\x07\n", "x" * 3000, [], {}, [[]]),
+    *(0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**30, 10**400),
     *(0.5, -0.5, 1e-320, -1e-300, 1e30, 1e100, 1e308, -1e308, math.nan, math.inf, -math.inf),
 )
 """unexpected values"""
@@ -108,36 +129,52 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def mutations(content: bytes, write: Callable[[Document], bytes], read: Callable[[bytes], Any]) -> Iterator[bytes]:
-    """Yield changed versions of *content*: two of three with changed entries, one with changed bytes."""
+def mutations(
+    content: bytes, write: Callable[[Document], bytes], read: Callable[[bytes], Any], number: int
+) -> Iterator[bytes]:
+    """Yield *number* changed versions of *content*: two of three with changed entries, one with changed bytes."""
     rng, document = random.Random(0), read(content)
-    for number in range(MUTATIONS):
-        yield write(changed(document, rng)) if number % 3 else damaged(content, rng)
+    for place in range(number):
+        yield write(changed(document, rng)) if place % 3 else damaged(content, rng)
 
 
-def outcomes(name: str, contents: Iterator[bytes], path: Path, read_and_use: Callable[[Path], Any]) -> dict[str, int]:
-    """Return how many of *contents* gave results, and how many raised a LoopyperfError; fail for anything else."""
-    found, wrong = {"answered": 0, "refused": 0}, list[str]()
+def outcomes(name: str, contents: Iterator[bytes], path: Path, read_and_use: Callable[[Path], Any]) -> dict[str, float]:
+    """Return how many of *contents* gave results, how many raised a LoopyperfError, and the largest times and lengths.
+
+    Fail for anything else.
+    """
+    found: dict[str, float] = {"answered": 0, "refused": 0, "seconds": 0.0, "characters": 0}
+    wrong = list[str]()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number, content in enumerate(contents):
         path.write_bytes(content)
+        start = time.process_time()
         try:
             with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
                 answer = read_and_use(path)
         except lpp.LoopyperfError as error:
             found["refused"] += 1
-            if "\n" in str(error).strip() or len(str(error)) > 2000:
-                wrong.append(f"{name} {number}: {error!r:.300}")
+            message = str(error).replace(str(path), path.name)
+            found["characters"] = max(found["characters"], len(message))
+            if "\n" in message or len(message) > LONGEST or CONTROL.search(message):
+                wrong.append(f"{name} {number}: {len(message)} characters: {message!r:.700}")
         except Exception as error:  # the user would see a traceback
             wrong.append(f"{name} {number}: {type(error).__name__}: {error!s:.200}")
         else:
             found["answered"] += 1
             if not np.isfinite(np.asarray(answer, dtype=np.float64)).all():
                 wrong.append(f"{name} {number}: {answer}")
+        seconds = time.process_time() - start
+        found["seconds"] = max(found["seconds"], seconds)
+        if seconds > SLOWEST:
+            wrong.append(f"{name} {number}: {seconds:.1f} seconds")
+    found["MiB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     found["wrong"] = len(wrong)
     if counts := os.environ.get("MUTATION_COUNTS"):
         with Path(counts).open("a") as log:
             log.write(f"{name}: {found}\n" + "".join(f"    {each}\n" for each in wrong))
     assert not wrong
+    assert found["MiB"] < MOST / 1024
     return found
 
 
@@ -153,26 +190,26 @@ def as_json(document: Document) -> bytes:
 
 def numbers(estimate: Any) -> list[float]:
     """Return the seconds of an *estimate*, its interval and its breakdown; also check that it can be printed."""
-    assert str(estimate)
+    assert CONTROL.search(str(estimate)) is None
     interval = () if estimate.interval is None else estimate.interval
     return [estimate.seconds, *interval, *(row.seconds for row in estimate.breakdown.rows)]
 
 
 def by_fit(path: Path) -> list[float]:
     fit = load_fit(path)
-    assert str(fit)
+    assert CONTROL.search(str(fit)) is None
     return numbers(lpp.estimate(doubled(), n=4096, fit=fit))
 
 
 def by_learned(path: Path) -> list[float]:
     learned = load_residual_model(path)
-    assert str(learned)
+    assert CONTROL.search(str(learned)) is None
     return numbers(lpp.estimate(doubled(), n=4096, fit=learned))
 
 
 def by_device_file(path: Path) -> list[float]:
     device = load_description(path)
-    assert str(device)
+    assert CONTROL.search(str(device)) is None
     found: list[float] = []
     for model in ("roofline", "volkov", "gpuperf"):
         found += numbers(lpp.estimate(doubled(), n=4096, device=device, model=model))
@@ -185,6 +222,17 @@ def by_archive(path: Path) -> list[float]:
     protocols = {run.id: run.protocol for run in recording.runs}
     summaries = [each.summary(protocols[each.run]) for each in recording.standing]
     return [floor or 0.0, pace or 0.0, *(number for each in summaries for number in each)]
+
+
+def by_profile(path: Path) -> list[float]:
+    compared = lpp.compare_counters(predicted_counters(), path)
+    assert CONTROL.search(str(compared)) is None
+    return [number for row in compared.rows for number in (row.counted, row.error or 0.0)]
+
+
+@cache
+def predicted_counters() -> Counters:
+    return lpp.counters(doubled(group=256), n=2**20, device="nvidia-rtx-2080-ti")
 
 
 def by_counts(path: Path) -> list[float]:
@@ -216,6 +264,23 @@ def inline(value: Any) -> str:
     return '"none"' if value is None else json.dumps(value, ensure_ascii=False)
 
 
+def cells_of(content: bytes) -> Document:
+    return {"rows": list(csv.reader(content.decode().splitlines()))}
+
+
+def as_cells(document: Document) -> bytes:
+    rows: Any = document.get("rows")
+    text = io.StringIO()
+    rows = [row if isinstance(row, list) else [row] for row in (rows if isinstance(rows, list) else [rows])]
+    with suppress(csv.Error, ValueError):  # integers with thousands of digits
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
+    return text.getvalue().encode(errors="replace")
+
+
+def as_xz_lines(document: Document) -> bytes:
+    return lzma.compress(as_lines(document), preset=0)
+
+
 def lines_of(content: bytes) -> Document:
     return {"lines": [json.loads(line) for line in content.splitlines()]}
 
@@ -229,6 +294,10 @@ def original(name: str) -> bytes:
     """Return a file of kind *name* as loopyperf writes it."""
     if name == "archive":
         return RECORDED.read_bytes()
+    if name == "archive.xz":
+        return lzma.compress(RECORDED.read_bytes(), preset=0)
+    if name in PROFILES:
+        return PROFILES[name].encode()
     if name == "description":
         return (BUNDLED / "nvidia-titan-v.toml").read_bytes()
     if name == "counts":
@@ -248,20 +317,35 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Document], bytes], Calla
     "learned": (by_learned, as_json, json.loads),
     "description": (by_device_file, as_toml, lambda content: tomllib.loads(content.decode())),
     "archive": (by_archive, as_lines, lines_of),
+    "archive.xz": (by_archive, as_xz_lines, lambda content: lines_of(lzma.decompress(content))),
+    "page details": (by_profile, as_cells, cells_of),
+    "page raw": (by_profile, as_cells, cells_of),
+    "KTT": (by_profile, as_json, json.loads),
+    "benchmark_hub": (by_profile, as_json, json.loads),
     "counts": (by_counts, as_json, json.loads),
     "answer": (by_answer, as_json, lambda content: {"answer": json.loads(content)}),
 }
-SUFFIXES = {"description": ".toml", "archive": ".jsonl"}
+SUFFIXES = {"description": ".toml", "archive": ".jsonl", "archive.xz": ".jsonl.xz"}
+
+
+def check(name: str, folder: Path, number: int) -> None:
+    read_and_use, write, read = KINDS[name]
+    content, path = original(name), folder / f"x{SUFFIXES.get(name, '.json')}"
+    path.write_bytes(content)
+    assert np.isfinite(read_and_use(path)).all()
+    found = outcomes(name, mutations(content, write, read, number), path, read_and_use)
+    assert found["refused"] > number / 4
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_changed_file_gives_finite_results_or_raises(name: str, tmp_path: Path) -> None:
-    read_and_use, write, read = KINDS[name]
-    content, path = original(name), tmp_path / f"x{SUFFIXES.get(name, '.json')}"
-    path.write_bytes(content)
-    assert np.isfinite(read_and_use(path)).all()
-    found = outcomes(name, mutations(content, write, read), path, read_and_use)
-    assert found["refused"] > MUTATIONS / 4
+    check(name, tmp_path, MUTATIONS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_every_changed_file_gives_finite_results_or_raises(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path, ALL)
 
 
 # }}}

@@ -11,7 +11,7 @@ from loopyperf.explain.diagnosis import FULL
 from loopyperf.explain.difference_side import AccessSum, Side, Sums
 from loopyperf.explain.review import LaunchReview, Wait
 from loopyperf.explain.waiting import BUSY
-from loopyperf.units import duration, in_percent, listed, number_of, prefixed, times
+from loopyperf.units import duration, in_percent, listed, number_of, prefixed, ratio_in_words
 
 RATIO_APART = 1.05
 """ratio below which two quantities count as equal"""
@@ -222,7 +222,7 @@ def why(before: Side, after: Side) -> str:
         return "no difference" if slow.seconds == fast.seconds else "difference below 1 %"
     if fast.seconds <= 0:
         return _costliest_line(before, after)
-    factor = times(slow.seconds / fast.seconds)
+    factor = ratio_in_words(slow.seconds / fast.seconds)
     head = f"{factor} times as fast" if slow is before else f"{factor} times as long"
     return f"{head}: {_clause(before, after, slow, fast)}"
 

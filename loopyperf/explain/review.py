@@ -25,7 +25,7 @@ from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
 from loopyperf.models.workload import START
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
-from loopyperf.units import amount, prefixed, times
+from loopyperf.units import amount, prefixed, ratio_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Traffic:
         moved, least = (prefixed(each, "B") for each in (self.moved.get(DRAM, 0.0), self.compulsory))
         words = f"DRAM moves {moved}; compulsory traffic is {least}"
         if self.excess > ALIKE:
-            words = f"DRAM moves {moved}, {times(self.excess)} times the compulsory traffic of {least}"
+            words = f"DRAM moves {moved}, {ratio_in_words(self.excess)} times the compulsory traffic of {least}"
         if self.working_set > self.capacity:
             accessed, held = (prefixed(each, "B") for each in (self.working_set, self.capacity))
             words += f"; concurrent groups access {accessed}, {self.cache} holds {held}"

@@ -388,7 +388,7 @@ class SourceLaunch:
             local_memory=self.launch.local_memory,
             dispatch=dispatched(self.kinds, self._groups(tuple(grid.values()))),
             footprints=self._footprints(),
-            assumed=(*self.kernel.assumed, *self.launch.assumptions, *many),
+            assumed=(*self.kernel.assumed, *self.kernel.index_overflow(self.sizes), *self.launch.assumptions, *many),
         )
 
     def _classes(self) -> Iterator[WarpClass]:

@@ -42,7 +42,7 @@ def content_key(value: object) -> str | None:
     """Return the digest of :func:`content`; None if *value* has no content text."""
     try:
         return hashlib.sha256(content(value).encode()).hexdigest()
-    except (ContentError, AttributeError, RecursionError):
+    except (ContentError, AttributeError, RecursionError, ValueError):  # the last for integers of thousands of digits
         return None
 
 

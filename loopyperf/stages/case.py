@@ -5,11 +5,13 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import islpy as isl
 import loopy as lp
 import numpy as np
+from loopy.kernel.function_interface import CallableKernel
+from numpy.typing import NDArray
 
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.execution import Counting
@@ -27,6 +29,7 @@ from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exac
 from loopyperf.stages import cache as recent
 from loopyperf.stages.cache import ResultKind, json_result_kind, recalled
 from loopyperf.stages.cache_keys import content_key
+from loopyperf.units import number_in_words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +42,38 @@ class Case:
     """values of the kernel's integer parameters, by name; arrays for a batch"""
     typical: Mapping[str, Any] | None = None
     """typical values for what the source does not determine (see :func:`loopyperf.count`)"""
+
+    def __post_init__(self) -> None:
+        """Raise :class:`ParameterError` for a size that the type of its argument cannot hold."""
+        kernels = self.kernel.callables_table.values() if isinstance(self.kernel, lp.TranslationUnit) else ()
+        for kernel in [each.subkernel for each in kernels if isinstance(each, CallableKernel)] or [self.kernel]:
+            if isinstance(kernel, lp.LoopKernel):  # other objects are rejected when they are preprocessed
+                _check_fits(kernel, self.sizes)
+
+
+def _check_fits(kernel: lp.LoopKernel, sizes: Mapping[str, Any]) -> None:
+    for name in sizes.keys() & kernel.arg_dict.keys():
+        # Loopy infers the index type for a size without a type.
+        dtype = (kernel.arg_dict[name].dtype or kernel.index_dtype).numpy_dtype
+        # Models have limits of their own beyond 62 bits, and counts have none.
+        if dtype.kind not in "iu" or dtype.itemsize == 8:
+            continue
+        limits = np.iinfo(dtype)
+        for value in _integers_in(sizes[name]):
+            if not limits.min <= value <= limits.max:
+                raise ParameterError(
+                    f"size {name} is {number_in_words(value)}, but argument {name} of {kernel.name!r:.80} is {dtype}, "
+                    f"at most {limits.max:,}; use a smaller size, or declare it as lp.ValueArg({name!r}, np.int64)"
+                )
+
+
+def _integers_in(size: Any) -> Iterable[int]:
+    """Return the integers among the values of *size*; of an array of an integer type, the smallest and the largest."""
+    values: Any = (size,)
+    if isinstance(size, np.ndarray):
+        array = cast("NDArray[Any]", size)
+        values = (array.min(), array.max()) if array.dtype.kind in "iu" and array.size else array.flat
+    return [int(cast("int", each)) for each in values if isinstance(each, (int, np.integer))]
 
 
 def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -330,7 +330,10 @@ def _latest(make: Callable[[Given, By], Made]) -> Callable[[Given, By], Made]:
     @wraps(make)
     def kept(given: Given, by: By) -> Made:
         source, options = (given.kernel, (given.typical, given.sizes)) if isinstance(given, Case) else (given, ())
-        inputs = by, repr(options)
+        try:
+            inputs = by, repr(options)
+        except ValueError:  # an integer of thousands of digits
+            return make(given, by)
         if not known or known[0][0]() is not source or known[0][1] != inputs:
             made = make(given, by)
             known[:] = [(weakref.ref(source), inputs, made)]

@@ -39,13 +39,13 @@ def test_numpy_integer_sizes_are_accepted(fit, size):
 
 
 def test_huge_size_is_exact(fit):
-    estimate = lpp.estimate(KERNEL, n=10**30 + 1, fit=fit)
+    estimate = lpp.estimate(doubled(dtype=np.int64), n=10**30 + 1, fit=fit)
     assert [row.count for row in estimate.breakdown.rows if row.property == "f32 mul"] == [10**30 + 1]
 
 
 def test_size_beyond_floating_point_is_refused(fit):
     with pytest.raises(ParameterError, match="a count exceeds the largest floating-point number"):
-        lpp.estimate(KERNEL, n=10**400, fit=fit)
+        lpp.estimate(doubled(dtype=np.int64), n=10**400, fit=fit)
 
 
 @pytest.mark.parametrize("name", ["model", "device", "fit", "counting", "parameters"])
@@ -143,7 +143,7 @@ def test_empty_batch_is_empty(fit):
 
 
 def test_batch_of_huge_sizes_has_floating_point_times(fit):
-    batch = lpp.estimate(KERNEL, n=np.array([10**30, 10**31], dtype=object), fit=fit)
+    batch = lpp.estimate(doubled(dtype=np.int64), n=np.array([10**30, 10**31], dtype=object), fit=fit)
     assert batch.seconds.dtype == np.float64
     assert batch.seconds == pytest.approx([1e21, 1e22], rel=1e-12)  # tolerance: launch and rounding
 
