@@ -14,10 +14,27 @@ Names are imported on first use (SPEC 1 of Scientific Python), so that importing
 lists them.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, cast
 
 import lazy_loader
+
+
+def _is_cache_writable() -> bool:
+    """Return whether the folder of Loopy's caches can be written, without which importing Loopy fails."""
+    folder = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "pytools")  # noqa: PTH111, PTH118
+    try:
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+if not _is_cache_writable():
+    from loopyperf.cli import caches_apart
+
+    caches_apart()
 
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 

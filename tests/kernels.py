@@ -4,7 +4,7 @@ import loopy as lp
 import numpy as np
 
 
-def doubled(size: str = "n", group: int = 16, dtype: type[np.integer] = np.int32) -> lp.TranslationUnit:
+def doubled(size: str = "n", group: int = 16, dtype: type[np.integer] | None = np.int32) -> lp.TranslationUnit:
     """b[i] = 2 a[i] for *size* elements, with a multiplication, a load and a store each; ⌈size/group⌉ work-groups."""
     knl = lp.make_kernel(
         f"{{[i]: 0 <= i < {size}}}",

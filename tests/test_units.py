@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loopyperf.units import amount, duration, in_percent, prefixed, unit_cost, unit_of
+from loopyperf.units import amount, duration, in_percent, prefixed, printable, ratio_in_words, unit_cost, unit_of
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,13 @@ def test_small_share_differs_from_zero_percent(share: float, text: str):
 )
 def test_amounts_are_rounded_to_four_digits_or_to_integers(number: float, text: str):
     assert amount(number) == text
+
+
+def test_ratio_has_no_exponent():
+    ratios = (1.04, 1.25, 1.96, 64.2, 99.4, 99.5, 122.4, 4321.0)
+    assert [*map(ratio_in_words, ratios)] == ["1.04", "1.25", "2", "64", "99", "100", "122", "4321"]
+
+
+def test_control_characters_are_printed_as_escapes():
+    assert printable("a\x1b]0;x\x07\u202eb\x9bc") == "a\\x1b]0;x\\x07\\u202eb\\x9bc"
+    assert printable("12 µs\tof\nNVIDIA\N{NO-BREAK SPACE}™") == "12 µs\tof\nNVIDIA\N{NO-BREAK SPACE}™"

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -80,10 +81,11 @@ def _raise_on_signals() -> None:
             signal.signal(each, end)
 
 
+@cache
 def caches_apart() -> str:
     """Use a temporary cache folder if the usual one is not writable; return the reason, empty if it is writable.
 
-    Call this before importing Loopy, whose import fails without a writable cache folder.
+    Later calls return the same. Call this before importing Loopy, whose import fails without a writable cache folder.
     """
     folder = Path(user_cache_dir("pytools", "pytools"))
     try:

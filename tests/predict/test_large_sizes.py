@@ -15,6 +15,7 @@ from loopyperf.cli.command_table import program
 from loopyperf.counts.sizes import sizes_in_words
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import number_in_words
+from tests.kernels import doubled
 
 GPU = "nvidia-v100"
 FITTED = "amd-r9-fury"
@@ -184,3 +185,28 @@ def test_device_models_and_fits_accept_the_same_arrays() -> None:
         by_fit = shape_or_error(n, device=FITTED)
         assert by_fit == shape_or_error(n, device=GPU, model="roofline")
         assert isinstance(by_fit, str) == any(n is each for each in refused)
+
+
+def test_size_beyond_the_type_of_its_argument_is_refused() -> None:
+    for dtype, largest in ((np.int8, 127), (np.int32, 2**31 - 1), (np.uint32, 2**32 - 1), (None, 2**31 - 1)):
+        unit = doubled(dtype=dtype)
+        assert lpp.estimate(unit, n=largest, device=GPU, model="roofline").seconds > 0
+        for n in (largest + 1, 2**40, 10**5000, np.array([1, 2**40])):
+            for options in ({"device": GPU, "model": "roofline"}, {"device": FITTED}):
+                with pytest.raises(ParameterError, match=rf"^size n is .*, but argument n .* at most {largest:,};"):
+                    lpp.estimate(unit, n=n, **options)
+
+
+def test_index_beyond_its_type_has_a_note() -> None:
+    # The largest index is n² - 1; 46340² < 2³¹ <= 46341².
+    for n, dtype, index, is_noted in (
+        (46340, np.int32, np.int32, False),
+        (46341, np.int32, np.int32, True),
+        (46341, np.int64, np.int32, False),
+        (46341, np.int32, np.int64, False),
+    ):
+        arrays = [lp.GlobalArg("a, b", np.float32, shape="n, n"), lp.ValueArg("n", dtype)]
+        unit = lp.make_kernel("{[i,j]: 0<=i,j<n}", "b[i,j] = 2*a[i,j]", arrays, index_dtype=index, **common())
+        unit = lp.tag_inames(grouped(unit, "j", 0), "i:g.1")
+        notes = lpp.estimate(unit, n=n, device=GPU, model="roofline").notes
+        assert any(note.startswith("indices of a, b exceed int32") for note in notes) == is_noted

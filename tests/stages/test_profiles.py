@@ -88,6 +88,26 @@ def of_hub() -> str:
     return json.dumps({"metadata": {"device": "GeForce RTX 2080 Ti"}, "results": results})
 
 
+def ktt_with(part: str, odd: Any) -> str:
+    """Return a KTT file with *odd* in place of the first entry *part*."""
+    document = json.loads(of_tuner())
+    launch = document["Results"][0]["ComputationResults"][0]
+    counter = launch["ProfilingData"]["Counters"][0]
+    holder = next(each for each in (document, document["Metadata"], launch, counter) if part in each)
+    holder[part] = odd
+    return json.dumps(document)
+
+
+ODD_PARTS: list[tuple[str, Any]] = [
+    *(
+        ("LocalSize", odd)
+        for odd in ({"X": 0}, {"X": -1}, {"X": 10**10}, {"X": "9" * 4000}, dict.fromkeys("WXYZ", 1), [16])
+    ),
+    *(("Value", odd) for odd in ("nan", "1e999", "1", 1e31, None)),
+    *((part, odd) for part in ("KernelFunction", "Device") for odd in (5, None, [])),
+    *((part, odd) for part in ("Metadata", "ProfilingData", "Results") for odd in (5, [5], "x")),
+]
+
 FORMS: Mapping[str, str] = {
     "page details": by_metric(),
     "page raw": by_launch(),
@@ -137,6 +157,10 @@ REFUSED = {
     "broken JSON": ('{"Results": [', "is not a profile"),
     "a list": ('{"Results": 3, "Metadata": []}', "is not a profile"),
     "no counters": ('{"Results": [], "Metadata": {}}', "is not a profile"),
+    "a grid of 4000 digits": (by_metric(**{"Grid Size": f"({'9' * 4000}, 1, 1)"}), "is not a profile"),
+    "a grid of four axes": (by_metric(**{"Grid Size": "(1, 1, 1, 1)"}), "is not a profile"),
+    "a number beyond floats": (by_metric().replace("256.5", "1e308"), "is not a profile"),
+    **{f"KTT: {part} {odd!r:.20}": (ktt_with(part, odd), "is not a profile") for part, odd in ODD_PARTS},
     "no launch": (by_metric().splitlines()[2] + "\n", "is not a profile"),
 }
 
