@@ -77,6 +77,8 @@ DOTS = 100
 """maximum number of dots in a line; the parser's time and memory grow with the square of the parts of a dotted key"""
 LEAST, LARGEST = 1e-18, 1e18
 """range of numbers in base units, such as Hz, B/s and cycles; published values are far from both ends"""
+MANY = 2**20
+"""largest whole number of anything but bytes, since models enumerate lanes, warps and registers"""
 
 Table = dict[str, Any]
 Described = TypeVar("Described", bound=AnyPart)
@@ -236,10 +238,11 @@ class _Reader:
             is_finite = math.isfinite(value)
         except OverflowError:  # an integer beyond the range of floats
             value, is_finite = math.inf, False
-        if is_finite and ((value == 0 and number.may_be_zero) or LEAST <= value <= LARGEST):
+        largest = MANY if number.is_whole and number.unit != "B" else LARGEST
+        if is_finite and ((value == 0 and number.may_be_zero) or LEAST <= value <= largest):
             return value
         least = ">= 0" if number.may_be_zero else "> 0"
-        beyond = f", between {LEAST:g} and {LARGEST:g} {number.unit}" if 0 < value < math.inf else ""
+        beyond = f", between {LEAST:g} and {largest:g} {number.unit}" if 0 < value < math.inf else ""
         raise self.error(field, f"must be a number {least}{beyond}, got {quantity.value!s:.30}")
 
     def unknown(self, name: str, declared: Iterable[str]) -> str:

@@ -70,6 +70,10 @@ INVALID = {
     "a number beyond floats": (HEADER + number("clock", "9" * 400, "Hz"), "clock must be a number > 0, got 9+"),
     "a number beyond use": (HEADER + number("clock", "1e30", "Hz"), r"between 1e-18 and 1e\+18 Hz, got 1e\+30"),
     "a number of no float": (HEADER + number("clock", "9" * 5000, "Hz"), "is not TOML: Exceeds the limit"),
+    "more than models enumerate": (
+        HEADER + number("cores", str(2**31)),
+        r"between 1e-18 and 1.04858e\+06 cores, got 2147",
+    ),
     "a hexadecimal number": (HEADER + number("clock", "0x" + "f" * 5000, "Hz"), "is not TOML: Exceeds the limit"),
     "a long key": (HEADER + ".".join("a" * 20_000) + " = 1\n", "is not TOML: a line has more than 100 dots"),
     "control characters": (HEADER + '"\\u001b]0;x\\u0007" = 1\n', r"unknown field '\\x1b\]0;x\\x07'"),

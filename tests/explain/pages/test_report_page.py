@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import loopy as lp
+import numpy as np
 import pytest
 from matplotlib import style
 from matplotlib.figure import Figure
@@ -265,3 +267,22 @@ def test_error_without_a_dependency_names_the_extra(module: str):
 def test_report_is_a_function_after_importing_the_package():
     lines = "import loopyperf.explain, loopyperf; assert callable(loopyperf.report); assert callable(loopyperf.report)"
     subprocess.run([sys.executable, "-c", lines], check=True)
+
+
+def test_page_of_an_oddly_named_kernel_is_well_formed_and_stays_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("../../x", "/x", ".x", "odd\x1b]0;x\x07name", "x" * 300):
+        knl = lp.make_kernel(
+            "{[i]: 0 <= i < n}",
+            "b[i] = 2*a[i]",
+            [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+            name=name,
+            lang_version=(2018, 2),
+        )
+        knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+        saved = lpp.report(knl, n=4096, device="nvidia-v100", models=["roofline"], findings=False).save()
+        assert saved.resolve().parent == tmp_path
+        assert not set(map(chr, {*range(32)} - {9, 10})) & set(saved.read_text(encoding="utf-8"))
+    assert len(list(tmp_path.glob("*.html"))) >= 4
