@@ -182,29 +182,6 @@ class Kernel:
             "accesses wrong elements; use lp.make_kernel(..., index_dtype=np.int64)",
         )
 
-    def index_overflow(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
-        """Return a note on the arrays with more elements at *sizes* than the type of Loopy's indices can number.
-
-        An index that depends on a size of 64 bits has 64 bits, but loop variables always have the index type.
-        """
-        kernel = self.loopy_kernel
-        limit = np.iinfo(kernel.index_dtype.numpy_dtype).max
-        wide = {each.name for each in kernel.args if each.dtype is not None and each.dtype.itemsize == 8}
-        found: list[str] = []
-        for name, array in self.arrays.items():
-            shape = cast("tuple[Any, ...]", array.shape) if isinstance(array.shape, tuple) else ()
-            used = frozenset[str]().union(*map(get_dependencies, shape))
-            if used <= sizes.keys():
-                lengths = [int(evaluate(length, dict(sizes))) for length in shape]
-                if (max(lengths, default=0) if used & wide else prod(lengths)) - 1 > limit:
-                    found.append(name)
-        if not found:
-            return ()
-        return (
-            f"indices of {listed(found, NAMED)} exceed {kernel.index_dtype.numpy_dtype} at these sizes, so the kernel "
-            "accesses wrong elements; use lp.make_kernel(..., index_dtype=np.int64)",
-        )
-
     def is_known(self, expression: Any) -> bool:
         """Return whether *expression* depends only on loop variables and sizes."""
         return get_dependencies(expression) <= self.known_names
