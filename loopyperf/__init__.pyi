@@ -38,6 +38,7 @@ from .errors import SlowSimulatorWarning as SlowSimulatorWarning
 from .errors import UnboundedDomainError as UnboundedDomainError
 from .errors import UncountableError as UncountableError
 from .errors import UnknownDeviceError as UnknownDeviceError
+from .errors import UnknownMetricError as UnknownMetricError
 from .errors import UnknownModelError as UnknownModelError
 from .explain.advice import AdviceOnKernel as AdviceOnKernel
 from .explain.advice import advise as advise
