@@ -45,7 +45,7 @@ from loopyperf.counts.property_vector import Totals, item_named
 from loopyperf.counts.sizes import Typical, admitted_values, priced
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.device.lambdas import DRAM, bytes_per_cycle
+from loopyperf.device.lambdas import DRAM, bytes_per_cycle, with_traffic
 from loopyperf.device.parts import Substitute, Substitution
 from loopyperf.device.substitutes import completed
 from loopyperf.display import Formula, ReportText, Shown, Table
@@ -278,7 +278,9 @@ class _Terms:
         for tally in counted.tallies:
             for subsystem, cycles in self._of_item(tally.item):
                 found.setdefault(subsystem, []).append((tally.executions, _parts(cycles * tally.number)))
-        cycles_per_byte = 1 / bytes_per_cycle(self.device, self.device.level(DRAM))
+        # The bandwidth depends on the share of stores: a lower bound uses the highest.
+        devices = [with_traffic(self.device, written) for written in (0, 1 / 2, 1)]
+        cycles_per_byte = 1 / max(bytes_per_cycle(each, each.level(DRAM)) for each in devices)
         for array, each in touched.items():
             moved = each.cells + each.stored_after_loads
             found.setdefault(DRAM, []).append((moved, _parts(cycles_per_byte * each.bits / 8)))
