@@ -230,19 +230,22 @@ class CachedGroups:
         """
         everything = Groups.all_of(self.launch)
         several = [neighbours(self.launch, 1, place)]
+        found = {way: self._exchanged(everything, way, ways) / everything.number for way in ways}
+        shared = [way for way, once in found.items() if self._exchanged(several[0], way, ways) > MORE * once]
+        if not shared:
+            return found
         for number in _more_and_more(self.launch.grid):
             if several[-1].lines * LINE < MANY * self.capacity:
                 several.append(neighbours(self.launch, number, place))
         lines = [max(float(each.lines - several[0].lines), 1.0) for each in several]
         held = [min(1.0, self.capacity / (LINE * each)) for each in lines]
-        found: dict[ArrayStream, float] = {}
-        for way in ways:
+        for way in shared:
             fetched = anew = self._exchanged(several[0], way, ways)
             for (few, more), share in zip(pairwise(several), held, strict=False):
                 together = self._exchanged(more, way, ways) - self._exchanged(few, way, ways)
                 before, anew = anew, min(anew, together / (more.number - few.number))
                 fetched -= (before - anew) * share
-            found[way] = max(fetched, self._exchanged(everything, way, ways) / everything.number)
+            found[way] = max(fetched, found[way])
         return found
 
 
