@@ -175,7 +175,7 @@ class _LoopInvariantMotion:
     def moved(self) -> Idg | None:
         """Return the graph with instructions moved; None if none can move."""
         for loop in _loops(self.graph.body):
-            if isinstance(loop.trips, int) and loop.trips > 0:
+            if not isinstance(loop.trips, int) or loop.trips > 0:
                 self._look_at(loop)
         if not self.invariant:
             return None
@@ -227,12 +227,20 @@ class _LoopInvariantMotion:
         return not inside and loop.name not in names_of([*edge.iterations, edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
-        """Return *instruction* outside its innermost loop; arithmetic leaves without the conditions tested inside."""
-        *outside, loop = self.graph.loops_around[place]
+        """Return *instruction* outside its innermost loop; arithmetic leaves without the conditions tested inside.
+
+        It executes only if the loop has iterations.
+        """
+        *outside, loop = loops = self.graph.loops_around[place]
+        condition = _both(instruction.condition, _enters(loop, outside))
+        once = number_of_runs(condition, outside)
         if loop.name in names_of(_evaluated(instruction)):
-            return replace(instruction, executions=number_of_runs(instruction.condition, outside), on_data=())
-        number = Fraction(instruction.executions) / loop.trips
-        return replace(instruction, executions=integer_if_whole(number))
+            return replace(instruction, executions=once, condition=condition, on_data=())
+        if isinstance(loop.trips, int):
+            number = Fraction(instruction.executions) / loop.trips
+        else:
+            number = Fraction(instruction.executions) * once / max(number_of_runs(instruction.condition, loops), 1)
+        return replace(instruction, executions=integer_if_whole(number), condition=condition)
 
     def _outside(self, edge: Edge) -> Edge:
         """Return *edge* without the loop from which one of its ends is moved."""
@@ -252,6 +260,18 @@ class _LoopInvariantMotion:
             yield from own
             if inside:
                 yield replace(item, body=tuple(self._items(inside)))
+
+
+def _enters(loop: Loop, outside: Sequence[Loop]) -> Any:
+    """Return the condition that *loop*, inside the loops *outside*, has iterations; None if it always has."""
+    if isinstance(loop.trips, int):
+        return None
+    condition = prim.Comparison(loop.trips, ">", 0)
+    return None if number_of_runs(condition, outside) == number_of_runs(None, outside) else condition
+
+
+def _both(one: Any, other: Any) -> Any:
+    return other if one is None else one if other is None else prim.LogicalAnd((one, other))
 
 
 def _evaluated(instruction: Instruction) -> list[Iteration]:
