@@ -135,6 +135,14 @@ class CachedGroups:
         coarse = Groups(self.coarse, groups.along) if self.coarse else None
         return self.unit // SECTOR * coarse.touched(way, ways) if coarse else groups.touched(way, ways)
 
+    def excess(self, way: ArrayStream, ways: Collection[ArrayStream]) -> float:
+        """Return the sectors that the next level delivers over those that a group touches; 1 if these are adjacent."""
+        if self.coarse is None:
+            return 1.0
+        group = neighbours(self.launch, 1)
+        touched = group.touched(way, ways)
+        return self.delivered(group, way, ways) / touched if touched else 1.0
+
     def _exchanged(self, groups: "Groups", way: ArrayStream, ways: Collection[ArrayStream]) -> float:
         """Return the sectors that the next level delivers for loads, or gets from stores."""
         return self.delivered(groups, way, ways) if way.kind == "load" else groups.touched(way, ways)
@@ -476,7 +484,8 @@ def levels_that_serve(
         moved = cached.moved(sectors.keys()) if level.size is not None else {}
         for way, number in sectors.items():
             if way in moved:
-                left[way] = min(left[way] * unit / SECTOR if way.kind == "load" else number, moved[way])
+                most = left[way] * cached.excess(way, sectors.keys()) if way.kind == "load" else number
+                left[way] = min(most, moved[way])
             touched = at_once[way.kind].get(way.array)
             distinct = min(number, float(touched.sectors) * (mean_of or {}).get(way, 1.0) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
