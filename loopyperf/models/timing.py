@@ -140,7 +140,7 @@ of strided accesses conflict in its banks. On a TITAN V, simulations are closer 
 (docs/accuracy/titan_v.md); on an H200, Nsight Compute counts up to 3.3 (docs/accuracy/counters.md). A core requests at
 most as many lines from the levels beyond its cache."""
 STORED_A_CYCLE = 1
-"""Sectors that a core stores per cycle through a cache that holds local memory, measured on an H200
+"""Sectors that a core whose cache holds local memory stores per cycle to the levels beyond, measured on an H200
 (docs/accuracy/h200.md)."""
 PARTIAL = 4
 """Time in which a cache that all cores share takes a sector of which a store writes a part, relative to a whole sector.
@@ -375,20 +375,22 @@ class InstructionTimes:
 
     def _on_levels(self, kind: str, served: Served, asked: NeededNumbers, waiting: Timed) -> Iterator[Timed]:
         """Yield the time of the part of an access that reaches each level; *waiting* has the latency common to all."""
+        holds_local_memory = any(level.holds_local_memory for level in self.device.memory)
+        stored = asked.sectors if kind == Opcode.STORE and holds_local_memory else 0.0
         for name, share in served.asked.items():
             if share > 0:
                 level = self.device.level(name)
-                issue, shared = self._issue(level, kind, asked.times(share), asked.sectors * served.partial)
+                issue, shared = self._issue(level, asked.times(share), stored, asked.sectors * served.partial)
                 is_assumed = self._assumes("throughput", name, bandwidth(level))
                 pipeline = self.pipeline_of(name)
                 yield replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
 
     def _issue(
-        self, level: MemoryLevel, kind: str, asked: NeededNumbers, partial: float
+        self, level: MemoryLevel, asked: NeededNumbers, stored: float, partial: float
     ) -> tuple[float, Shared | None]:
         """Return the cycles of an access on a core's part of a level, and the sharing if all cores share the level.
 
-        *partial* is the number of sectors of a store that it writes in part.
+        The core stores *stored* sectors, of which it combines some. It stores parts of *partial* sectors.
         """
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name != DRAM:
@@ -396,12 +398,12 @@ class InstructionTimes:
             if level.per == Per.CORE:
                 if level.holds_local_memory:
                     cycles = max(cycles, asked.wavefronts * WAVEFRONT / bytes_per_cycle(self.device, level))
-                    cycles = max(cycles, asked.sectors / STORED_A_CYCLE) if kind == Opcode.STORE else cycles
                 return max(cycles, asked.lines / (level.lines_per_cycle or LINES_A_CYCLE), self.least), None
             cycles *= 1 + (PARTIAL - 1) * partial / max(asked.sectors, 1e-3)
+            least = stored / STORED_A_CYCLE
         else:
-            cycles = float(level_issue(self.device, DRAM, moved))
-        least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), 1 / STEADY)
+            cycles, least = float(level_issue(self.device, DRAM, moved)), 0.0
+        least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), least, 1 / STEADY)
         return max(cycles, least), Shared(level.name, cycles, least)
 
     def latency(self, name: str) -> float:

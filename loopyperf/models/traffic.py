@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import DRAM, global_levels
-from loopyperf.device.parts import Per
+from loopyperf.device.parts import Lanes, Per
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.footprints import FIRST, Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
@@ -471,6 +471,8 @@ def levels_that_serve(
     A core's cache is write-through, so that a farther cache of known size combines stores on its own.
     """
     sectors = {way: each.sectors for way, each in requested.items()}
+    if device.lanes == Lanes.IN_TURN:  # a processor's own caches collect the parts of a sector
+        requested = {way: RequestedSectors(number) for way, number in sectors.items()}
     sets = working_sets(launch.footprints)
     window = neighbours(launch, 1).window
     at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}

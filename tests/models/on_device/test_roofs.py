@@ -173,9 +173,9 @@ def test_report_text_lists_predicted_times_shares_and_roofs() -> None:
 def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
     stream = lpp.roofline(doubled(group=256), n=N, device=V100)
     assert stream.below_all_roofs == ""
-    # Lanes run down a column: each of four requests needs 16 lines, and the load/store units process one per cycle.
+    # Lanes run down a column: each of three loads needs 16 lines, and the load/store units process one per cycle.
     rows = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}", "b[i, j] = a[i, j] + a[i, j+1] + a[i, j+2]",
+        "{[i, j]: 0 <= i, j < n}", "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]",
         [lp.GlobalArg("a", np.float32, shape="n, n+2"), lp.GlobalArg("b", np.float32, shape="n, n"), ...],
         name="rows", assumptions="n mod 16 = 0 and n >= 16", lang_version=(2018, 2),
     )  # fmt: skip
