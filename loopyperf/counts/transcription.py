@@ -15,7 +15,7 @@ import msgspec
 from loopyperf.counts.execution import Counting, Executions
 from loopyperf.counts.item import Access, Item, Operation, Overhead
 from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Signature, Tally
-from loopyperf.errors import LoopyperfError
+from loopyperf.errors import LoopyperfError, brief
 from loopyperf.kernel.kernel import Group
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.polyhedral.sets import Same
@@ -95,7 +95,7 @@ def read_counts(transcript: bytes) -> KernelTallies:
     try:
         return _restored(_decoder.decode(transcript))
     except (msgspec.MsgspecError, isl.Error, ValueError, ArithmeticError, IndexError, RecursionError) as error:
-        raise TranscriptError(f"not a transcript of kernel counts: {error!s:.300}") from error
+        raise TranscriptError(f"not a transcript of kernel counts: {brief(error)}") from error
 
 
 # {{{ writing

@@ -77,7 +77,7 @@ DOTS = 100
 """maximum number of dots in a line; the parser's time and memory grow with the square of the parts of a dotted key"""
 LEAST, LARGEST = 1e-18, 1e18
 """range of numbers in base units, such as Hz, B/s and cycles; published values are far from both ends"""
-MANY = 2**20
+MANY = 2**24
 """largest whole number of anything but bytes, since models enumerate lanes, warps and registers"""
 
 Table = dict[str, Any]

@@ -170,6 +170,7 @@ class Kernel:
         found: list[str] = []
         for name, array in self.arrays.items():
             shape = cast("tuple[Any, ...]", array.shape) if isinstance(array.shape, tuple) else ()
+            shape = () if None in shape else shape
             used = frozenset[str]().union(*map(get_dependencies, shape))
             if used <= sizes.keys():
                 lengths = [int(evaluate(length, dict(sizes))) for length in shape]

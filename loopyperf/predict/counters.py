@@ -213,6 +213,8 @@ def _of_nsight(content: bytes) -> Iterator[Profiled]:
     heading = next((line for line in lines if f'"{KERNEL}"' in line), f'"{KERNEL}"')
     cells = csv.reader(chain([heading], lines))
     head = next(cells)
+    if KERNEL not in head:
+        raise ValueError(f"no column {KERNEL}")
     rows = (dict(zip(head, row, strict=True)) for row in cells if len(row) == len(head))
     return _by_metric(rows) if {METRIC, VALUE} <= set(head) else _by_launch(rows)
 

@@ -64,7 +64,7 @@ def test_each_compiler_pass_can_be_skipped() -> None:
     assert lowered(graph, leave_out=PASSES).mix() == graph.mix()
     assert ("fma", "f32") not in lowered(graph, leave_out=["fused multiply-adds"]).mix()
     with pytest.raises(
-        ParameterError, match="unknown pass fma; passes are: predication, predicated iterations, stack memory, "
+        ParameterError, match="unknown pass fma; passes are: constant memory, predication, predicated iterations, "
     ):
         lowered(graph, leave_out=["fma"])
 
