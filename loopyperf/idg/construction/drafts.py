@@ -73,7 +73,7 @@ def _is_number(known: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class ConditionEvaluation:
     """Where the generated code evaluates a condition: for several statements together, or within one."""
 
     loops: tuple[Nest, ...]
@@ -100,7 +100,7 @@ class Draft:
     """its result, if loop variables and sizes alone determine it"""
     controls: tuple[Value, ...] = ()
     """predicates under which it executes"""
-    evaluations: Mapping[Any, Evaluation] = field(default_factory=dict[Any, Evaluation])
+    evaluations: Mapping[Any, ConditionEvaluation] = field(default_factory=dict[Any, ConditionEvaluation])
     """expression of a condition -> its evaluation"""
     number: int | Fraction | None = None
     """executions per execution of its statement, if ``typical`` gives them"""

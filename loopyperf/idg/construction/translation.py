@@ -38,9 +38,9 @@ from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import (
+    ConditionEvaluation,
     Definition,
     Draft,
-    Evaluation,
     Read,
     Value,
     has_call,
@@ -133,7 +133,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     _statement: Statement
     _vector: VectorLoop | None
-    _evaluated: Mapping[Any, Evaluation]
+    _evaluated: Mapping[Any, ConditionEvaluation]
     """condition that guards the statement -> its evaluation, with parts of conditions"""
     _is_loop: bool | None
     """whether the statement is an atomic update by a compare-exchange loop; None if it is no atomic update"""
@@ -145,7 +145,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         self.typical = typical
         self.drafts: list[Draft] = []
         self.definitions: list[Definition] = []
-        self.guarding: list[tuple[Any, Value, Evaluation]] = []
+        self.guarding: list[tuple[Any, Value, ConditionEvaluation]] = []
         """(predicate, its value, its evaluation)"""
         self._written: dict[str, int] = {}
         """variable or array -> the last statement so far that writes it"""
@@ -183,12 +183,12 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
                 written = cast("frozenset[str]", statement.what.write_dependency_names())
                 self._written |= dict.fromkeys(written, statement.number)
 
-    def _evaluation(self, condition: Any) -> Evaluation:
+    def _evaluation(self, condition: Any) -> ConditionEvaluation:
         """Return the evaluation of *condition* at the current statement."""
         version = max((self._written.get(name, -1) for name in get_dependencies(condition)), default=-1)
-        return Evaluation(self._statement.loops, version)
+        return ConditionEvaluation(self._statement.loops, version)
 
-    def _predicates_of(self, statement: Statement) -> Iterator[tuple[Any, Value, Evaluation]]:
+    def _predicates_of(self, statement: Statement) -> Iterator[tuple[Any, Value, ConditionEvaluation]]:
         """Yield the predicates that guard *statement*, with their values and evaluations."""
         what = statement.what
         required = what.before if isinstance(what, Guard) else () if isinstance(what, Barrier) else what.predicates
