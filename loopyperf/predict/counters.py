@@ -193,15 +193,15 @@ def _parsed(content: bytes) -> tuple[Profiled, ...]:
 def _number(text: str, unit: str = "") -> float | None:
     """Parse *text*, which may have commas between thousands; return None for ``"n/a"``, ``"nan"`` and other words.
 
-    Raises :class:`ValueError` for a number beyond :data:`LARGEST`.
+    Raises :class:`ValueError` for a number beyond :data:`LARGEST`, or as close to 0 but not 0.
     """
     scale = SCALED.match(unit)
     try:
         value = float(text.replace(",", "")) * (PREFIXES[scale[1]] if scale else 1.0)
     except ValueError:
         return None
-    if abs(value) > LARGEST and re.search(r"\d", text):
-        raise ValueError(f"the number {text:.40} is too large")
+    if (abs(value) > LARGEST or 0 < abs(value) < 1 / LARGEST) and re.search(r"\d", text):
+        raise ValueError(f"the number {text:.40} is too large or too small")
     return value if isfinite(value) else None
 
 
