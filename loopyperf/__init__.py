@@ -32,7 +32,7 @@ def _is_cache_writable() -> bool:
 
 
 if not _is_cache_writable():
-    from loopyperf.cli import caches_apart
+    from loopyperf.files import caches_apart
 
     caches_apart()
 

@@ -12,12 +12,14 @@ converted to define its structure; their ``__post_init__`` checks relations betw
 place.
 """
 
+import atexit
 import errno
 import json
 import os
 import re
 import secrets
 import stat
+import tempfile
 import warnings
 from collections.abc import Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager, suppress
@@ -32,6 +34,8 @@ import platformdirs
 
 from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError, brief
 
+PROBED = 4096
+"""bytes written to a cache folder to test whether it is writable"""
 SAVING = ".saving-"
 """prefix of the name of a file that is not written completely yet"""
 REFUSED_FOLDERS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
@@ -411,3 +415,25 @@ def _finite(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_finite(item) for item in cast("Sequence[object]", value))
     return not isinstance(value, float) or abs(value) <= LARGEST
+
+
+@cache
+def caches_apart() -> str:
+    """Use a temporary cache folder if the usual one is not writable; return the reason, empty if it is writable.
+
+    Later calls return the same. Call this before importing Loopy, whose import fails without a writable cache folder.
+    """
+    folder = Path(platformdirs.user_cache_dir("pytools", "pytools"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(PROBED))
+        return ""
+    except OSError as error:
+        temporary = tempfile.TemporaryDirectory(prefix="loopyperf-", ignore_cleanup_errors=True)
+        atexit.register(temporary.cleanup)
+        os.environ["XDG_CACHE_HOME"] = temporary.name
+        return (
+            f"cannot write caches to {folder}: {os_reason(error)}; using a temporary folder for this command. Set "
+            "XDG_CACHE_HOME to a writable folder"
+        )

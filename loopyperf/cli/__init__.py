@@ -1,20 +1,14 @@
 """The command line ``loopyperf``: one file per command; a loopyperf error prints one line and exits with status 1."""
 
-import atexit
 import codecs
 import io
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
-from functools import cache
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
-
-from platformdirs import user_cache_dir
 
 from loopyperf.errors import LoopyperfError, cannot_start, one_line
 from loopyperf.files import os_reason
@@ -23,8 +17,6 @@ ENDED = 128
 """exit status of a command that a signal ended, less the signal's number; shells use the same"""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """signals that end a command as Ctrl-C does, so that no worker processes or partial files remain"""
-PROBED = 4096
-"""bytes written to a cache folder to test whether it is writable"""
 PLAIN = {"µ": "u", "×": "x", "·": "*", "−": "-", "–": "-", "²": "^2", "³": "^3", "≤": "<=", "≥": ">=", "→": "->"}
 """substitutes for characters that the output encoding lacks; all others become ``?``"""
 
@@ -79,28 +71,6 @@ def _raise_on_signals() -> None:
     for each in ENDING:
         if signal.getsignal(each) is signal.SIG_DFL:
             signal.signal(each, end)
-
-
-@cache
-def caches_apart() -> str:
-    """Use a temporary cache folder if the usual one is not writable; return the reason, empty if it is writable.
-
-    Later calls return the same. Call this before importing Loopy, whose import fails without a writable cache folder.
-    """
-    folder = Path(user_cache_dir("pytools", "pytools"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(PROBED))
-        return ""
-    except OSError as error:
-        temporary = tempfile.TemporaryDirectory(prefix="loopyperf-", ignore_cleanup_errors=True)
-        atexit.register(temporary.cleanup)
-        os.environ["XDG_CACHE_HOME"] = temporary.name
-        return (
-            f"cannot write caches to {folder}: {os_reason(error)}; using a temporary folder for this command. Set "
-            "XDG_CACHE_HOME to a writable folder"
-        )
 
 
 def _replace_unencodable() -> None:

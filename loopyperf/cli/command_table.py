@@ -14,10 +14,11 @@ import click
 from click.shell_completion import CompletionItem, add_completion_class
 from rich.text import Text
 
-from loopyperf.cli import caches_apart, ended_by
+from loopyperf.cli import ended_by
 from loopyperf.cli.completion import BashWords
 from loopyperf.cli.streams import is_quiet, is_verbose, loudness, own_loudness, standard_error
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, UncountableError, cannot_start, one_line
+from loopyperf.files import caches_apart
 from loopyperf.units import printable
 
 LONGEST = 1000

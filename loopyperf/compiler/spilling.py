@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import pymbolic.primitives as prim
 
@@ -25,6 +24,7 @@ from loopyperf.idg.graph import Idg, number_of_runs, rewritten
 from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.expressions import conjunction
 
 STACK = "spilled registers"
 """name of the array that contains the spills"""
@@ -197,8 +197,8 @@ class _Spilling:
                 carried = Edge(store, place, (*(0,) * depth, 1), (*iterations, before, *inner), None, Dependence.MEMORY)
                 self.edges[place].remove(edge)
                 self.edges[place] += [
-                    replace(edge, condition=_both(edge.condition, prim.Comparison(name, "==", 0))),
-                    replace(carried, condition=_both(edge.condition, prim.Comparison(name, ">", 0))),
+                    replace(edge, condition=conjunction(edge.condition, prim.Comparison(name, "==", 0))),
+                    replace(carried, condition=conjunction(edge.condition, prim.Comparison(name, ">", 0))),
                 ]
 
     def _instruction(self, place: int, loops: tuple[Loop, ...]) -> Iterator[int]:
@@ -397,8 +397,3 @@ class _Spilling:
         return common_depth(self.around[one], self.around[other])
 
     # }}}
-
-
-def _both(one: Any, other: Any) -> Any:
-    """Return the conjunction of two conditions; None stands for true."""
-    return other if one is None else prim.LogicalAnd((one, other))

@@ -22,7 +22,7 @@ from loopyperf.idg.program import (
     placed,
 )
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.expressions import names_of
+from loopyperf.polyhedral.expressions import conjunction, names_of
 
 COMMUTATIVE = (Opcode.ADD, Opcode.MUL, Opcode.MIN_MAX)
 
@@ -232,7 +232,7 @@ class _LoopInvariantMotion:
         It executes only if the loop has iterations.
         """
         *outside, loop = loops = self.graph.loops_around[place]
-        condition = _both(instruction.condition, _enters(loop, outside))
+        condition = conjunction(instruction.condition, _enters(loop, outside))
         once = number_of_runs(condition, outside)
         if loop.name in names_of(_evaluated(instruction)):
             return replace(instruction, executions=once, condition=condition, on_data=())
@@ -268,10 +268,6 @@ def _enters(loop: Loop, outside: Sequence[Loop]) -> Any:
         return None
     condition = prim.Comparison(loop.trips, ">", 0)
     return None if number_of_runs(condition, outside) == number_of_runs(None, outside) else condition
-
-
-def _both(one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else prim.LogicalAnd((one, other))
 
 
 def _evaluated(instruction: Instruction) -> list[Iteration]:

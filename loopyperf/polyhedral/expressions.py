@@ -27,6 +27,11 @@ Trips = Sequence[tuple[str, Any]]
 """loops, outermost first, with trip counts, which may depend on the iterations of outer loops"""
 
 
+def conjunction(one: Any, other: Any) -> Any:
+    """Return the conjunction of two conditions; None stands for true."""
+    return other if one is None else one if other is None else prim.LogicalAnd((one, other))
+
+
 # {{{ values
 
 
