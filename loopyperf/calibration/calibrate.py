@@ -28,7 +28,15 @@ from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import SEED, Backend, BenchmarkCase, RunsParts
-from loopyperf.measurement.campaign import Progress, ProgressReport, keep, measure, report_stage, unfinished_archive
+from loopyperf.measurement.campaign import (
+    Progress,
+    ProgressReport,
+    TimeLimit,
+    keep,
+    measure,
+    report_stage,
+    unfinished_archive,
+)
 from loopyperf.measurement.drift_monitor import DriftMonitor
 from loopyperf.measurement.environment import Arguments, Configuration, DeviceLimits, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
@@ -36,7 +44,10 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
 from loopyperf.stages.case import count, prepared
 from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
+from loopyperf.units import listed, number_of
 
+NAMED = 6
+"""maximum number of kernel classes named in a warning"""
 SAMPLING = "sampling"
 """name of the stage in progress reports"""
 
@@ -184,6 +195,7 @@ def calibrate(
     model: str | None = None,
     non_negative: bool | None = None,
     samples: bool = False,
+    minutes: float | None = None,
     progress: ProgressReport | None = None,
 ) -> Fit:
     """Measure a device, fit a model to the measurements, and return and save the fit.
@@ -215,6 +227,9 @@ def calibrate(
     samples : bool, optional
         Whether to also sample the first groups of each measured kernel, for :func:`loopyperf.train`. Kernels of
         *archive* that are already measured are only sampled. A warning lists kernels without samples.
+    minutes : float, optional
+        Time for measuring, at least 0; the fit takes some time more. The default is as long as necessary. Kernels of as
+        many classes as possible are measured, a warning says which are missing, and another call measures the rest.
     progress : callable, optional
         Called with a :class:`loopyperf.measurement.campaign.Progress` before each configuration, each sample and the
         fit; for example a :class:`loopyperf.ProgressBar`.
@@ -248,17 +263,29 @@ def calibrate(
     overlap model of NVIDIA H200 (nvidia-h200): 15 weights of pipelines, from 1,149 measurements, ...
     """
     check_fitting(model, counting, non_negative)
+    if minutes is not None and not minutes >= 0:
+        raise ParameterError(f"minutes must be a number >= 0, got {minutes!r}")
     if save is not None and (reason := why_unwritable(Path(save), makes_folders=True)):
         raise FitFileError(f"cannot write the fit to {save}: {reason}; use another path")
     machine = opened(backend, device)
     files = measurement_kernels(kernels)
     path = unfinished_archive(machine, "calibration") if archive is None else Path(archive)
     afterwards = _sampling(machine, files, progress) if samples else None
-    recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
+    limit = None if minutes is None else TimeLimit(60 * minutes)
+    recording = measure(machine, files, path, protocol, progress, afterwards=afterwards, limit=limit)
+    rest = [] if limit is None else limit.left_out
+    if rest:
+        classes = sorted({name for name, _ in rest} - {each.kernel_class for each in recording.standing})
+        warnings.warn(
+            f"no time for {number_of(len(rest), 'configuration')} of the measurement kernels in {minutes:g} minutes, "
+            f"among them all of {listed(classes, NAMED) or 'no class'}; calibrate again to measure the rest",
+            LoopyperfWarning,
+            stacklevel=2,
+        )
     report_stage("fitting", progress)
     fits = fit_recording(recording, files, counting, model, non_negative)
     save_fits(fits, save)
-    if archive is None:
+    if archive is None and not rest:
         keep(path)
     return fits[0]
 

@@ -30,6 +30,8 @@ SCHEMA = 2
 """Schema version of the fit files that this version writes."""
 NAMED = 3
 """maximum number of names in an error"""
+POOR = 0.5
+"""error on a held-out kernel class from which predictions of such kernels are not to be trusted"""
 
 Setting = bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | Number | str
 
@@ -226,6 +228,21 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         yield from (f"indistinguishable: {', '.join(group.properties)}" for group in self.undetermined)
         if self.source:
             yield f"source: {self.source}"
+        if self.verdict:
+            yield self.verdict
+
+    @property
+    def verdict(self) -> str:
+        """Return how far predictions can be trusted, by the errors on held-out kernel classes; empty if unknown."""
+        if not math.isfinite(self.held_out_error) or self.cross_validation is None:
+            return ""
+        errors = {each.kernel_class: each.errors[self.candidate] for each in self.cross_validation.classes}
+        poor = sorted((name for name, error in errors.items() if error >= POOR), key=lambda name: -errors[name])
+        named = listed((f"{name!r} ({in_percent(errors[name])})" for name in poor), NAMED)
+        number = len(self.cross_validation.compared)
+        return f"verdict: off by {in_percent(self.held_out_error)} (geometric mean) on {number} held-out classes" + (
+            f"; do not trust it for kernels like {named}" if poor else ""
+        )
 
     @property
     def is_better(self) -> bool:

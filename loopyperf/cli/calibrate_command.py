@@ -28,6 +28,11 @@ from loopyperf.units import in_percent
 @click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Cache state before each run.")
 @click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
 @click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    help="Stop measuring after this time; default: when all is measured. Another calibration measures the rest.",
+)
+@click.option(
     "--coverage", "whole_coverage", is_flag=True, help="Print the kernels that exercise each property, not only gaps."
 )
 @settings.as_json
@@ -42,6 +47,7 @@ def calibrate_command(
     caches: Caches,
     counting: Counting,
     samples: bool,
+    minutes: float | None,
     whole_coverage: bool,
     as_json: bool,
 ) -> None:
@@ -51,7 +57,7 @@ def calibrate_command(
     """
     started = time.monotonic()
     protocol = Protocol(caches=caches)
-    with campaign_bar() as report:
+    with campaign_bar(None if minutes is None else 60 * minutes) as report:
         fit = run_calibration(
             backend,
             device=device,
@@ -63,18 +69,19 @@ def calibrate_command(
             model=model,
             non_negative=settings.WEIGHTS[weights],
             samples=samples,
+            minutes=minutes,
             progress=report,
         )
     if as_json:
         print_json(fit_document(fit))
         return
-    show_answer(fit)
     if whole_coverage:
         show_coverage(fit.coverage)
     if not is_quiet():
         show_gaps(fit.coverage)
     show_beside(f"timed by the wall clock, {protocol}; {noise(fit)}")
     show_beside(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+    show_answer(fit)
 
 
 def noise(fit: Fit) -> str:

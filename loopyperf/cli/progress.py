@@ -1,14 +1,25 @@
 """Progress on standard error: a bar for steps that can be counted, a spinner for others.
 
-Nothing is shown if standard error is not a terminal, or with ``--quiet``. Meanwhile standard output is redirected to
+If standard error is not a terminal, a campaign prints a line every half minute instead. With ``--quiet``, nothing is
+shown. Meanwhile standard output is redirected to
 standard error, since kernels are built then and the user's functions may print.
 """
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
 from rich.text import Text
 
@@ -17,6 +28,8 @@ from loopyperf.measurement.campaign import Progress, ProgressReport
 
 GOES_ON = "measurements are saved; rerun the same command to resume"
 """message after an interrupted campaign"""
+EVERY = 30
+"""seconds between two lines of progress"""
 
 
 class FractionColumn(MofNCompleteColumn):
@@ -25,6 +38,40 @@ class FractionColumn(MofNCompleteColumn):
     def render(self, task: Task) -> Text:
         """Return both numbers, or nothing if the total is unknown."""
         return Text() if task.total is None else super().render(task)
+
+
+class RemainingColumn(TimeRemainingColumn):
+    """Remaining time at the present speed, at most until the time limit in seconds, if there is one."""
+
+    def __init__(self, limit: float | None) -> None:
+        """Show no more than the rest of *limit*."""
+        super().__init__()
+        self._limit = limit
+
+    def render(self, task: Task) -> Text:
+        """Return the remaining time as text; nothing for steps that are not counted."""
+        left = task.time_remaining
+        if task.total is None or left is None:
+            return Text()
+        if self._limit is not None:
+            left = min(left, max(0.0, self._limit - (task.elapsed or 0.0)))
+        return Text(f"{timedelta(seconds=int(left))} left")
+
+
+class ProgressLines:
+    """Progress as lines on a console that is not a terminal, one every half minute."""
+
+    def __init__(self, console: Console) -> None:
+        """Print on *console*."""
+        self._console = console
+        self._latest = monotonic()
+
+    def report(self, progress: Progress) -> None:
+        """Print a line if the last one is old enough."""
+        if monotonic() - self._latest >= EVERY:
+            self._latest = monotonic()
+            of = f": {progress.done} of {progress.total}" if progress.total else ""
+            self._console.print(Text(f"{progress.stage} {progress.kernel_class}".strip() + of))
 
 
 class StageProgress:
@@ -49,14 +96,17 @@ class StageProgress:
 
 
 @contextmanager
-def campaign_bar() -> Generator[ProgressReport]:
+def campaign_bar(limit: float | None = None) -> Generator[ProgressReport]:
     """Show a bar during a campaign and the stages after it; yield the function that reports progress.
 
-    An interrupt gets a note that the measurements so far are saved in the archive.
+    *limit* is the campaign's time limit in seconds. An interrupt gets a note that the measurements so far are saved in
+    the archive.
     """
+    console = standard_error()
     try:
-        with no_answer_yet(), _bar() as bar:
-            yield StageProgress(bar).report
+        with no_answer_yet(), _bar(limit) as bar:
+            as_lines = not console.is_terminal and not is_quiet()
+            yield (ProgressLines(console) if as_lines else StageProgress(bar)).report
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(GOES_ON)
         raise
@@ -81,9 +131,15 @@ def working(title: str) -> Generator[None]:
         yield
 
 
-def _bar() -> Bar:
+def _bar(limit: float | None = None) -> Bar:
     console = standard_error()
-    columns = (TextColumn("{task.description}"), BarColumn(), FractionColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        FractionColumn(),
+        TimeElapsedColumn(),
+        RemainingColumn(limit),
+    )
     return Bar(*columns, console=console, transient=True, disable=not _is_shown(console))
 
 

@@ -2,21 +2,24 @@
 
 The empty kernel comes first: its launch time determines how long a kernel must run to be worth measuring. All
 configurations follow in a random order given by the protocol's seed, so that a slow drift of the device is not mistaken
-for a property of a kernel class. The sizes of a configuration are measured in a row, because it is compiled once. Each
-sample is archived before the next one is taken. Archived samples are not measured again unless the device was slow.
+for a property of a kernel class, but one of each class comes first: a campaign with a time limit then has measured all
+classes. The sizes of a configuration are measured in a row, because it is compiled once. Each sample is archived before
+the next one is taken. Archived samples are not measured again unless the device was slow.
 
 :class:`ProgressBar` is the ``progress=`` callback of :func:`loopyperf.rank`, :func:`loopyperf.search`,
 :func:`loopyperf.calibrate` and :func:`loopyperf.validate`. It needs tqdm, which is imported on first use.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from time import monotonic
 from typing import Any
 
 from loopyperf.errors import IncompatibleRunsError, LoopyperfError, MeasurementError
@@ -52,6 +55,15 @@ class Progress:
     """name of the stage, one word"""
 
 
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """Time after which a campaign starts no other configuration."""
+
+    seconds: float
+    left_out: list[Planned] = field(default_factory=list[Planned])
+    """configurations that were not started in time; the campaign fills the list"""
+
+
 def _ignore(progress: Progress) -> None:
     """Ignore *progress*."""
 
@@ -63,6 +75,7 @@ def run_campaign(
     *,
     progress: Callable[[Progress], None] = _ignore,
     on_failure: FailureReport | None = None,
+    limit: TimeLimit | None = None,
 ) -> tuple[Measurement, ...]:
     """Measure all *files* by the protocol of *archive*'s run and return their measurements in order.
 
@@ -70,18 +83,24 @@ def run_campaign(
     device was slow are repeated, the last time at the end of the campaign; the one with the fastest reference kernel is
     returned. *progress* is called before each configuration and repeat, and once at the end. A kernel that cannot be
     measured or computes a wrong result raises :class:`MeasurementError`; with *on_failure*, that is called instead and
-    the campaign continues. Raises :class:`IncompatibleRunsError` if *archive*'s run used another device than *backend*,
-    and :class:`BackendError` if the device is lost.
+    the campaign continues. After the *limit*, no other configuration is started, and no measurement repeated. Raises
+    :class:`IncompatibleRunsError` if *archive*'s run used another device than *backend*, and :class:`BackendError` if
+    the device is lost.
     """
+    end = math.inf if limit is None else monotonic() + limit.seconds
     planned = plan(files, backend.limits)
     campaign = Campaign(backend, archive, planned, on_failure)
-    order = in_random_order(planned, archive.run.protocol.seed)
-    for done, (kernel_class, configuration) in enumerate(order):
-        progress(Progress(done, len(planned), kernel_class, configuration.label))
-        campaign.measure((kernel_class, configuration), campaign.repeats_at_once)
+    order = one_of_each_class_first(in_random_order(planned, archive.run.protocol.seed))
+    for done, each in enumerate(order):
+        if limit is not None and monotonic() > end:
+            limit.left_out.extend(order[done:])
+            break
+        progress(Progress(done, len(planned), each[0], each[1].label))
+        campaign.measure(each, campaign.repeats_at_once)
     for again in [each for each in order if campaign.was_slow(each)]:
-        progress(Progress(len(planned), len(planned), again[0], again[1].label))
-        campaign.measure(again, archive.run.protocol.repeats)
+        if monotonic() < end:
+            progress(Progress(len(planned), len(planned), again[0], again[1].label))
+            campaign.measure(again, archive.run.protocol.repeats)
     if order:
         progress(Progress(len(planned), len(planned), order[-1][0], order[-1][1].label))
     return tuple(measurement for each in planned for measurement in campaign.measurements(each))
@@ -102,6 +121,13 @@ def in_random_order(planned: Sequence[Planned], seed: int | None) -> tuple[Plann
     if seed is not None:
         Random(seed).shuffle(order)
     return tuple(order)
+
+
+def one_of_each_class_first(planned: Iterable[Planned]) -> tuple[Planned, ...]:
+    """Return *planned* with the first configuration of each class before the others."""
+    first: dict[str, Planned] = {}
+    others = [each for each in planned if first.setdefault(each[0], each) is not each]
+    return (*first.values(), *others)
 
 
 class Campaign:
@@ -148,7 +174,7 @@ class Campaign:
     def measurements(self, planned: Planned) -> tuple[Measurement, ...]:
         """Return the best repeat of each measurement of a configuration."""
         kernel_class, configuration = planned
-        return tuple(self._archive.completed[key] for key in self._keys[kernel_class, configuration.label])
+        return tuple(self._archive.completed[key] for key in self._keys.get((kernel_class, configuration.label), ()))
 
     def was_slow(self, planned: Planned) -> bool:
         """Return whether the device was slow during the best repeat of any measurement of a configuration."""
@@ -293,18 +319,17 @@ def measure(
     progress: ProgressReport | None,
     on_failure: FailureReport | None = None,
     afterwards: Callable[[Archive], None] | None = None,
+    limit: TimeLimit | None = None,
 ) -> Recording:
     """Measure *files* on *machine* into *archive* and return its contents; archived measurements are not repeated.
 
     A kernel that cannot be measured raises :class:`MeasurementError`; with *on_failure*, that is called instead and the
-    other kernels are measured. *afterwards* is called with the open archive at the end.
+    other kernels are measured. *afterwards* is called with the open archive at the end. After the *limit*, no other
+    configuration is started.
     """
     run = Run.start(machine.environment, machine.limits, protocol or Protocol())
     with Archive(archive, run) as records:
-        if progress is None:
-            run_campaign(machine, files, records, on_failure=on_failure)
-        else:
-            run_campaign(machine, files, records, progress=progress, on_failure=on_failure)
+        run_campaign(machine, files, records, progress=progress or _ignore, on_failure=on_failure, limit=limit)
         if afterwards is not None:
             afterwards(records)
     return read_archive(archive)

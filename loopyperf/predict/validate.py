@@ -5,7 +5,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import exp, log
 from pathlib import Path
+from statistics import fmean
 from typing import Any, overload
 
 from msgspec import structs
@@ -104,20 +106,18 @@ class Validation(Tabular, Sequence[Prediction]):
         before = "" if self.fit is None else f" ({then} when the fit was made)"
         yield f"noise floor: {now}{before}; no model can be more accurate"
         if self.slowdown is not None and abs(self.slowdown - 1) > Protocol().slow:
+            # Relative to the predictions, which are of the device's speed when the fit was made.
+            longer = exp(fmean(log(each.measured / each.predicted) for each in self.predictions))
             yield (
-                f"the same work takes {self.slowdown:.2f} times as long as when the fit was made: the device is "
-                f"{'slower' if self.slowdown > 1 else 'faster'} now (clock, other load); measure again, or calibrate "
-                "again if this persists"
+                f"the same work takes {self.slowdown:.2f} times as long as when the fit was made (clock, other load), "
+                + (
+                    "which explains a part of the errors; measure again, or calibrate again if this persists"
+                    if (longer > 1) == (self.slowdown > 1)
+                    else f"but these kernels take {longer:.2f} times as long as predicted: the errors are the fit's"
+                )
             )
-        validated = None if self.fit is None else self.fit.cross_validation
-        if self.fit is not None and validated is not None:
-            kept = self.fit.candidate
-            worst = max(validated.classes, key=lambda row: row.errors.get(kept, 0.0))
-            yield (
-                f"error of the fit on {len(validated.compared)} held-out kernel classes: "
-                f"{in_percent(validated.errors[kept])} (geometric mean), largest on {worst.kernel_class!r}: "
-                f"{in_percent(worst.errors[kept])}"
-            )
+        if self.fit is not None and self.fit.verdict:
+            yield f"the fit's own {self.fit.verdict}"
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each kernel and size: measured and predicted seconds, the interval, and relative errors."""

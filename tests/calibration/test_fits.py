@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from loopyperf.calibration.accuracy import PLAIN, Uncertainty
+from loopyperf.calibration.accuracy import PLAIN, ClassErrors, CrossValidation, Uncertainty
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.overlap_fit import solve
@@ -47,6 +47,17 @@ def test_weights_are_printed_with_their_errors(fit: Fit):
     rows = {row[0]: row for row in msgspec.structs.replace(fit, uncertainty=known).report_text().tables[0].rows}
     assert "25 %" in rows[names[0]]
     assert all("100 % or more" in rows[name] for name in names[1:])
+
+
+def test_verdict_names_the_classes_with_large_errors(fit: Fit):
+    errors = {"dense": 0.01, "strided": 1.2, "stencil": 0.04}
+    classes = tuple(ClassErrors(name, 3, 3, {PLAIN: error}) for name, error in errors.items())
+    validated = CrossValidation(classes, tuple(errors), {PLAIN: 0.078})
+    judged = msgspec.structs.replace(fit, candidate=PLAIN, cross_validation=validated)
+    assert judged.verdict.startswith("verdict: off by 8 % (geometric mean) on 3 held-out classes")
+    assert "'strided' (120 %)" in str(judged)
+    assert "stencil" not in judged.verdict
+    assert msgspec.structs.replace(fit, cross_validation=None).verdict == ""
 
 
 def test_each_observation_has_its_residual(fit: Fit, observations):

@@ -4,6 +4,7 @@ import io
 
 import click
 import pytest
+import rich.progress
 from rich.console import Console
 
 import loopyperf as lpp
@@ -63,6 +64,25 @@ def test_bars_are_not_written_to_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "standard_error", lambda: Console(file=shown))
     show_all()
     assert shown.getvalue() == ""
+
+
+def test_without_a_terminal_a_campaign_prints_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "standard_error", lambda: Console(file=shown))
+    times = iter([0, 29, 31, 31, 32])
+    monkeypatch.setattr(progress, "monotonic", lambda: next(times))
+    with progress.campaign_bar() as report:
+        for done in (7, 8, 9):
+            report(Progress(done, 40, "barriers", "group 64"))
+    assert shown.getvalue() == "measuring barriers: 8 of 40\n"
+
+
+def test_bar_shows_the_remaining_time_up_to_the_limit(printed: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rich.progress.Task, "time_remaining", property(lambda _: 1000.0))
+    for limit, shown in ((None, "0:16:40 left"), (60, "0:00:59 left")):
+        with progress.campaign_bar(limit) as report:
+            report(Progress(3, 40, "barriers", "group 64"))
+        assert shown in printed.getvalue()
 
 
 def test_rank_reports_progress_after_each_estimate() -> None:

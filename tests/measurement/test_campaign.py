@@ -1,13 +1,21 @@
 """Tests of measurement campaigns on a synthetic backend."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 
 from loopyperf.errors import IncompatibleRunsError, MeasurementError
+from loopyperf.measurement import campaign
 from loopyperf.measurement.archive import Archive, read_archive
-from loopyperf.measurement.campaign import Progress, run_campaign
+from loopyperf.measurement.campaign import (
+    Progress,
+    TimeLimit,
+    in_random_order,
+    one_of_each_class_first,
+    plan,
+    run_campaign,
+)
 from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.protocol import Protocol
 
@@ -213,6 +221,26 @@ def test_progress_counts_configurations(path):
         Progress(2, 3, "scale", "group 32"),
         Progress(3, 3, "scale", "group 32"),
     ]
+
+
+def test_one_configuration_of_each_class_comes_first():
+    planned = plan(FILES, LIMITS)
+    for seed in range(20):
+        order = one_of_each_class_first(in_random_order(planned, seed))
+        assert sorted(map(id, order)) == sorted(map(id, planned))
+        assert {order[0][0], order[1][0]} == {"empty kernel", "scale"}
+
+
+def test_after_the_limit_no_configuration_is_started_and_another_campaign_measures_the_rest(path, monkeypatch):
+    clock = count()  # one second at each look
+    monkeypatch.setattr(campaign, "monotonic", lambda: next(clock))
+    limit = TimeLimit(1)
+    part = measure(path, limit=limit)
+    assert [(name, left.label) for name, left in limit.left_out] == [("scale", "group 16"), ("scale", "group 32")]
+    assert {each.kernel_class for each in part} == {"empty kernel"}
+    backend = SyntheticBackend()
+    assert len(measure(path, backend)) > len(part)
+    assert {name for name, *_ in backend.calls} == {"scale"}
 
 
 def fails_on_group_16(case):

@@ -17,7 +17,15 @@ from loopyperf.idg.graph import Idg
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
-from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, report_stage, unfinished_archive
+from loopyperf.measurement.campaign import (
+    EMPTY_KERNEL,
+    ProgressReport,
+    TimeLimit,
+    keep,
+    measure,
+    report_stage,
+    unfinished_archive,
+)
 from loopyperf.measurement.environment import Configuration
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.instruction_benchmarks import (
@@ -50,6 +58,7 @@ from loopyperf.measurement.microbenchmarks.pace import (
 )
 from loopyperf.measurement.records import Run
 from loopyperf.pipeline import Execution, simulate
+from loopyperf.units import listed
 
 # {{{ validation of the latencies on a kernel that was not used to determine them: the iterative barrier kernel
 #
@@ -341,6 +350,10 @@ def _size(nbytes: int, source: str) -> Quantity:
 
 KERNELS = "measurement_kernels/microbenchmarks"
 """folder of the kernel files, separate from those used for fits"""
+NAMED = 4
+"""maximum number of configurations named in a refusal"""
+QUICK = 50.0
+"""seconds of measuring in a quick run"""
 
 
 def microbenchmark(
@@ -356,7 +369,7 @@ def microbenchmark(
 
     Every raw sample is stored in *archive*, by default in the user data folder, where an interrupted run is resumed and
     a finished archive is kept under its date. *clock* is in Hz, by default the driver's; *quick* uses fewer runs and
-    smaller arrays.
+    smaller arrays, and takes about a minute: what it has no time for is reported as absent.
 
     A kernel that does not compile, as with double precision on some devices, or computes a wrong result is reported as
     absent, with the reason.
@@ -374,7 +387,11 @@ def microbenchmark(
     def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
         failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
 
-    recording = measure(machine, chosen, path, protocol, progress, on_failure)
+    limit = TimeLimit(QUICK) if quick else None
+    recording = measure(machine, chosen, path, protocol, progress, on_failure, limit=limit)
+    if limit is not None and limit.left_out:
+        names = (f"{name} {left.label}" for name, left in limit.left_out)
+        failures.append(Refusal(listed(names, NAMED, "; "), "no time in a quick run"))
     report_stage("evaluating", progress)
     described = describe(recording, clock)
     if archive is None:

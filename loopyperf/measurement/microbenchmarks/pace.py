@@ -88,7 +88,8 @@ def _cost(deviations: Values) -> float:
 FULL = Protocol(runs=20, dropped=4, fewest=16, probe_runs=3, overhead_factor=20, longest_run=0.2)
 """a run takes at least twenty launches, so that the difference of two runs is far above the launch's scatter; all runs
 are made, because they determine the error of that difference"""
-SHORT = Protocol(runs=12, dropped=4, fewest=8, probe_runs=3, overhead_factor=20, longest_run=0.03)
+SHORT = Protocol(runs=12, dropped=4, fewest=8, probe_runs=3, overhead_factor=20, longest_run=0.03, seed=None)
+"""in the order of the kernel files, the most important first, because the time is limited"""
 MOST_MEMORY = 2**24
 """maximum bytes of an array"""
 
