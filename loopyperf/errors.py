@@ -5,10 +5,11 @@ with status 1.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from itertools import islice
 from textwrap import shorten
+from typing import Any
 
 from loopyperf.units import listed, printable
 
@@ -103,6 +104,19 @@ class EngineError(LoopyperfError):
 
 class ParameterError(LoopyperfError):
     """An argument is invalid, or a size is missing, unknown, not an integer, or violates the kernel's assumptions."""
+
+
+class MissingSizeError(ParameterError):
+    """A size of the kernel was not given."""
+
+    def __init__(self, message: str, names: Sequence[str]) -> None:
+        """Store the *names* of the missing sizes."""
+        super().__init__(message)
+        self.names = tuple(names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to pickle it."""
+        return type(self), (str(self), self.names)
 
 
 class UnknownMetricError(ParameterError, KeyError):

@@ -17,7 +17,14 @@ from rich.text import Text
 from loopyperf.cli import ended_by
 from loopyperf.cli.completion import BashWords
 from loopyperf.cli.streams import is_quiet, is_verbose, loudness, own_loudness, standard_error
-from loopyperf.errors import LoopyperfError, LoopyperfWarning, UncountableError, cannot_start, one_line
+from loopyperf.errors import (
+    LoopyperfError,
+    LoopyperfWarning,
+    MissingSizeError,
+    UncountableError,
+    cannot_start,
+    one_line,
+)
 from loopyperf.files import caches_apart
 from loopyperf.units import printable
 
@@ -132,15 +139,12 @@ class Commands(Summaries):
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:
-                hint = _on_sizes(error)
-                if not hint:
-                    raise
-                raise click.UsageError(f"{error.message}{hint}", error.ctx) from error
+                raise _as_one_line(error) from error
             except LoopyperfError as error:
                 if is_verbose():
                     standard_error().print(printable("".join(traceback.format_exception(error))), end="")
                 command = self.commands.get(ctx.invoked_subcommand or "")
-                raise click.ClickException(f"{one_line(error)}{_on_typical(error, command)}") from error
+                raise click.ClickException(f"{one_line(error)}{_option(error, command)}") from error
             except KeyboardInterrupt as interrupt:
                 ctx.exit(_end_by(interrupt))
             finally:
@@ -156,19 +160,32 @@ def _end_by(interrupt: KeyboardInterrupt) -> int:
     return status
 
 
-def _on_sizes(error: click.UsageError) -> str:
-    """Return a hint on ``--set`` if the unexpected argument is a size and the command has that option; else empty."""
+class InvalidCommandLine(click.ClickException):
+    """A usage error that prints one line."""
+
+    exit_code = click.UsageError.exit_code
+
+
+def _as_one_line(error: click.UsageError) -> click.ClickException:
+    """Return *error* without Click's lines on usage, with a hint on ``--set`` if an unexpected argument is a size."""
     alone = ALONE.search(error.message)
     takes = error.ctx is not None and _has_option(error.ctx.command, "--set")
-    return f"; set a size with --set {alone['size']}" if alone and takes else ""
+    hint = f"; set a size with --set {alone['size']}" if alone and takes else ""
+    command = "loopyperf" if error.ctx is None else error.ctx.command_path
+    return InvalidCommandLine(f"{' '.join(error.format_message().split())}{hint} (see `{command} --help`)")
 
 
-def _on_typical(error: LoopyperfError, command: click.Command | None) -> str:
-    """Return a hint on ``--typical`` if it supplies what *error* lacks and *command* has that option; else empty."""
-    keyword = error.keyword if isinstance(error, UncountableError) else None
-    if keyword is None or command is None or not _has_option(command, "--typical"):
+def _option(error: LoopyperfError, command: click.Command | None) -> str:
+    """Return a hint on the option of *command* that supplies what *error* lacks; empty if there is none."""
+    option = ""
+    names: tuple[str, ...] = ()
+    if isinstance(error, MissingSizeError):
+        option, names = "--set", error.names
+    elif isinstance(error, UncountableError) and error.keyword is not None:
+        option, names = "--typical", (error.keyword,)
+    if not option or command is None or not _has_option(command, option):
         return ""
-    return f" (option --typical {shlex.quote(f'{keyword}=VALUE')})"
+    return f" (option {' '.join(f'{option} ' + shlex.quote(f'{name}=VALUE') for name in names)})"
 
 
 def _has_option(command: click.Command, name: str) -> bool:

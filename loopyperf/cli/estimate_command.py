@@ -1,13 +1,19 @@
 """``loopyperf estimate``: predict the run time of a kernel."""
 
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 import click
+import numpy as np
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.cli.settings import BACKEND
-from loopyperf.cli.streams import Form
+from loopyperf.cli.streams import Form, Output
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.predict.estimate import estimate
 from loopyperf.stages.compiled import Compiler
@@ -15,7 +21,7 @@ from loopyperf.stages.compiled import Compiler
 
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
 @settings.kernel
-@settings.sizes
+@settings.several_sizes
 @settings.typical
 @settings.device
 @settings.model
@@ -27,10 +33,11 @@ from loopyperf.stages.compiled import Compiler
 )
 @click.option("--counting", type=click.Choice(COUNTINGS), help=f"{settings.HOW_TO_COUNT}; default: as in the fit.")
 @settings.compiler
+@click.option("--plot", type=Output(), help="Also plot the run times over the size with several values in this file.")
 @settings.form
 def estimate_command(
     kernel: str,
-    sizes: dict[str, int],
+    sizes: dict[str, int | list[int]],
     typical: dict[str, float] | None,
     device: str | None,
     model: str | None,
@@ -38,12 +45,17 @@ def estimate_command(
     backend: str | None,
     counting: Counting | None,
     compiler: Compiler,
+    plot: Path | None,
     form: Form,
 ) -> None:
     """Predict the run time of a Loopy kernel.
 
-    FUNCTION in FILE.py returns the kernel. The table breaks the time down by property.
+    FUNCTION in FILE.py returns the kernel. The table breaks the time down by property. With several sizes, another
+    table has the time at each.
     """
+    swept = [name for name, values in sizes.items() if isinstance(values, list)]
+    if plot is not None and len(swept) != 1:
+        raise click.UsageError("--plot needs one size with several values, e.g. --set n=1k,2k,4k")
     program = load_program(kernel)
     with working("estimating"):
         answer = estimate(
@@ -55,6 +67,16 @@ def estimate_command(
             counting=counting,
             compiler=compiler,
             typical=typical,
-            parameters=sizes,
+            parameters=in_all_combinations(sizes),
         )
     print_answer(answer, form)
+    if plot is not None:
+        # Imported here, because matplotlib is optional.
+        import_module("loopyperf.explain.plots").plot_sizes(answer, swept[0]).savefig(plot)
+
+
+def in_all_combinations(sizes: Mapping[str, int | list[int]]) -> dict[str, Any]:
+    """Return *sizes* with arrays of equal length for those with several values: all combinations."""
+    swept = {name: values for name, values in sizes.items() if isinstance(values, list)}
+    grid = np.meshgrid(*(np.array(values, object) for values in swept.values()), indexing="ij")
+    return {**sizes, **{name: each.ravel() for name, each in zip(swept, grid, strict=True)}}

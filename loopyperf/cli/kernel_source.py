@@ -2,9 +2,11 @@
 
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import cache_from_source, module_from_spec, spec_from_file_location
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,6 +39,14 @@ class KernelSource(click.ParamType[str]):
 
 
 KERNEL_SOURCE = KernelSource()
+ARGUMENTS = f"{__name__}.arguments"
+"""key of the builder's arguments in Click's context: name -> values"""
+
+
+def given_arguments() -> Mapping[str, tuple[Any, ...]]:
+    """Return the values of ``--arg``, by name."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta.get(ARGUMENTS, {})
 
 
 def load_program(source: str) -> Program:
@@ -54,13 +64,24 @@ def load_program(source: str) -> Program:
 def load_variants(source: str) -> Any:
     """Return the variants that VARIANTS in FILE.py holds, or that the function of that name returns.
 
-    Raises :class:`KernelFileError` if it is a single kernel, and what :func:`load_built` raises.
+    With several values of ``--arg``, FUNCTION builds a variant for each combination. Raises :class:`KernelFileError`
+    if it is a single kernel, and what :func:`load_built` raises.
     """
+    given = given_arguments()
+    if any(len(values) > 1 for values in given.values()):
+        function = _named(source)
+        choices = [dict(zip(given, values, strict=True)) for values in product(*given.values())]
+        return {
+            ", ".join(f"{name}={value}" for name, value in choice.items() if len(given[name]) > 1): partial(
+                function, **choice
+            )
+            for choice in choices
+        }
     built = load_built(source)
     if isinstance(built, Program):
         raise KernelFileError(
-            f"{source} is a single kernel; name a mapping in {source.rpartition(':')[0]}, e.g. "
-            f"variants = {{'small tiles': partial(tiled, 8), 'large tiles': partial(tiled, 16)}}"
+            f"{source} is a single kernel; give several values of an argument, e.g. --arg tile=8,16, or name a mapping "
+            f"in {source.rpartition(':')[0]}, e.g. variants = {{'small': partial(f, 8), 'large': partial(f, 16)}}"
         )
     return built
 
@@ -70,24 +91,45 @@ def load_built(source: str) -> Any:
 
     Raises :class:`KernelFileError` if there is no such file or attribute, or the function fails or needs arguments.
     """
+    name, given = source.rpartition(":")[2], given_arguments()
+    built = _named(source)
+    if not callable(built) or hasattr(built, "entrypoints"):
+        if given:
+            raise KernelFileError(f"{source} is not a function; drop --arg")
+        return built
+    if several := [name for name, values in given.items() if len(values) != 1]:
+        raise KernelFileError(f"{' and '.join(several)} must have one value here; `loopyperf rank` compares several")
+    arguments = {name: value for name, (value,) in given.items()}
+    if missing := [each for each in _needed(built) if each not in arguments]:
+        raise KernelFileError(
+            f"{source}() needs arguments: {', '.join(missing)}; give --arg {missing[0]}=VALUE, or default values"
+        )
+    try:
+        with no_answer_yet(), without_dumps():
+            return built(**arguments)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        where = _place(error, source.rpartition(":")[0])
+        raise KernelFileError(f"{where}: {name}() failed with {type(error).__name__}: {one_line(error)}") from error
+
+
+def _named(source: str) -> Any:
+    """Return the attribute FUNCTION of FILE.py; raises :class:`KernelFileError` if there is none."""
     file, _, name = source.rpartition(":")
     module = _imported(Path(file))
     if not hasattr(module, name):
         defined = ", ".join(_defined(module)) or "no kernels, functions or variants"
         raise KernelFileError(f"{file} has no {name!r}; it defines: {defined}")
-    built = getattr(module, name)
-    if not callable(built) or hasattr(built, "entrypoints"):
-        return built
-    if missing := _needed(built):
-        raise KernelFileError(
-            f"{source}() needs arguments: {', '.join(missing)}; give them default values, or bind them with "
-            f"functools.partial({name}, ...)"
-        )
-    try:
-        with no_answer_yet(), without_dumps():
-            return built()
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise KernelFileError(f"{source}() failed with {type(error).__name__}: {one_line(error)}") from error
+    return getattr(module, name)
+
+
+def _place(error: BaseException, file: str) -> str:
+    """Return *file* with the number of its line that was executed last when *error* was raised."""
+    own = [
+        each.lineno
+        for each in traceback.extract_tb(error.__traceback__)
+        if Path(each.filename) == Path(file).absolute()
+    ]
+    return f"{file}:{own[-1]}" if own else file
 
 
 def forget_module(source: str) -> None:
@@ -146,7 +188,8 @@ def _imported(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+        where = _place(error, str(path))
+        raise KernelFileError(f"{where}: cannot be imported: {type(error).__name__}: {one_line(error)}") from error
     return module
 
 

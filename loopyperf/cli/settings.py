@@ -4,9 +4,12 @@ Each is a decorator. Three declare a set of options: :func:`explaining` for comm
 :func:`measuring` for commands that run kernels, and :func:`fitting` for commands that make a fit.
 """
 
-from collections.abc import Callable
+import re
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,7 +17,7 @@ from click.shell_completion import CompletionItem
 from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.cli.completion import folders, names_or_files
-from loopyperf.cli.kernel_source import KERNEL_SOURCE
+from loopyperf.cli.kernel_source import ARGUMENTS, KERNEL_SOURCE
 from loopyperf.cli.streams import Form, Output
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
@@ -25,20 +28,20 @@ from loopyperf.stages.compiled import COMPILERS
 Number = int | float
 
 
-class NamedValue(click.ParamType[tuple[str, Number]]):
-    """A setting NAME=VALUE, parsed into a (name, number) pair.
+class NamedValue(click.ParamType[tuple[str, Any]]):
+    """A setting NAME=VALUE, parsed into a pair of name and value.
 
     The last ``=`` separates them, since the name may be a condition that contains ``=``.
     """
 
     name = "name=value"
 
-    def __init__(self, what: str, example: str, number: str, read: Callable[[str], Number]) -> None:
+    def __init__(self, what: str, example: str, number: str, read: Callable[[str], Any]) -> None:
         """Store the words for errors: *what* is set, an *example*, the kind of *number*; *read* parses the number."""
         self.what, self.example, self.number, self.read = what, example, number, read
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Number]:
-        """Return the name and the number in *value*; raises :class:`click.BadParameter` if it is not a setting."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """Return the name and the value in *value*; raises :class:`click.BadParameter` if it is not a setting."""
         name, _, text = str(value).rpartition("=")
         if not name:
             self.fail(f"{self.what} must be NAME=VALUE, e.g. {self.example}; got {value!r}", param, ctx)
@@ -48,10 +51,8 @@ class NamedValue(click.ParamType[tuple[str, Number]]):
             self.fail(f"{self.what} must be {self.number}, got {value!r}", param, ctx)
 
 
-def by_name(
-    context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
-) -> dict[str, Number]:
-    """Return name -> number; raises :class:`click.BadParameter` for a repeated name."""
+def by_name(context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """Return name -> value; raises :class:`click.BadParameter` for a repeated name."""
     each_once(context, option, tuple(name for name, _ in settings))
     return dict(settings)
 
@@ -70,6 +71,11 @@ def single_value(context: click.Context, option: click.Parameter, values: tuple[
     return values[0] if values else None
 
 
+def listed_once(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in comma-separated *values*; raises :class:`click.BadParameter` for a repeated name."""
+    return each_once(context, option, tuple(name for value in values for name in value.split(",")))
+
+
 def each_once(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return *names*; raises :class:`click.BadParameter` for a repeated name."""
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -86,7 +92,51 @@ def parsed_number(text: str) -> Number:
         return float(text)
 
 
-SIZE = NamedValue("a size", "n=4096", "an integer", int)
+FACTOR = re.compile(r"(\d+)(?:\*\*(\d{1,3})|e(\d{1,3})|([kMG]))?")
+"""a factor of a size: 4096, 2**12, 1e6, 4k"""
+PREFIXES = {"k": 2**10, "M": 2**20, "G": 2**30}
+MOST_VALUES = 10_000
+"""maximum number of values of one size"""
+
+
+def whole_number(text: str) -> int:
+    """Return the integer in *text*, a product of factors such as 3, 2**12, 1e6 or 4k (4096); raises ValueError."""
+    sign, found = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if not re.fullmatch(rf"{FACTOR.pattern}(?:\*{FACTOR.pattern})*", found) or len(found) > 60:
+        raise ValueError(text)
+    return sign * prod(
+        int(base) ** int(power or 1) * 10 ** int(decimal or 0) * PREFIXES.get(prefix, 1)
+        for base, power, decimal, prefix in FACTOR.findall(found)
+    )
+
+
+def size_values(text: str) -> int | list[int]:
+    """Return one integer, or the integers of a list and of ranges FIRST:LAST:STEP, FIRST:LAST:*FACTOR."""
+    values = [value for part in text.split(",") for value in _values_of(part)]
+    return values[0] if len(values) == 1 and not set(text) & {",", ":"} else values
+
+
+def _values_of(text: str) -> Iterator[int]:
+    first, *rest = text.split(":")
+    value = whole_number(first)
+    if not rest:
+        yield value
+        return
+    last, step = rest  # ValueError for another number of parts
+    factor, addend = (whole_number(step[1:]), 0) if step.startswith("*") else (1, whole_number(step))
+    if not (factor > 1 and value > 0) and not (factor == 1 and addend > 0):
+        raise ValueError(text)
+    for _ in range(MOST_VALUES):
+        if value > whole_number(last):
+            return
+        yield value
+        value = value * factor + addend
+    raise ValueError(text)
+
+
+INTEGER = "an integer, e.g. 4096, 2**12, 4k or 1e6"
+SIZE = NamedValue("a size", "n=4096", INTEGER, whole_number)
+SIZES = NamedValue("a size", "n=4096", f"{INTEGER}, a list 1k,2k or a range 256:8k:*2 or 256:8k:256", size_values)
 TYPICAL = NamedValue("a typical value", "j=27", "a number", parsed_number)
 
 
@@ -118,9 +168,44 @@ MODEL = click.Choice(tuple(MODELS))
 
 # {{{ kernel, sizes, device, model
 
-kernel = click.argument("kernel", type=KERNEL_SOURCE, metavar="FILE.py:FUNCTION")
+
+def argument_values(text: str) -> tuple[Any, ...]:
+    """Return the values of a builder's argument: Python literals or words, separated by commas."""
+    try:
+        value: Any = literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return tuple(value for part in text.split(",") for value in argument_values(part)) if "," in text else (text,)
+    return cast("tuple[Any, ...]", value if isinstance(value, tuple) and text[0] != "(" else (value,))
+
+
+def _remembered(context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Any], ...]) -> None:
+    context.meta[ARGUMENTS] = by_name(context, option, settings)
+
+
+def _of_builder(command: Declared) -> Declared:
+    """Declare the arguments of FUNCTION, which :mod:`loopyperf.cli.kernel_source` looks up."""
+    return click.option(
+        "--arg",
+        multiple=True,
+        type=NamedValue("an argument", "tile=16", "a Python literal or a word", argument_values),
+        callback=_remembered,
+        expose_value=False,
+        metavar="NAME=VALUE",
+        help="Pass an argument to FUNCTION; repeat for more. `rank` takes several values: tile=8,16,32.",
+    )(command)
+
+
+def kernel(command: Declared) -> Declared:
+    """Declare the kernel of *command*, and the arguments of the function that builds it."""
+    return click.argument("kernel", type=KERNEL_SOURCE, metavar="FILE.py:FUNCTION")(_of_builder(command))
+
+
+def variants(command: Declared) -> Declared:
+    """Declare the variants of *command*, and the arguments of the function that builds them."""
+    return click.argument("variants", type=KERNEL_SOURCE, metavar="FILE.py:VARIANTS")(_of_builder(command))
+
+
 other_kernel = click.argument("other", type=KERNEL_SOURCE, metavar="[FILE.py:FUNCTION]", required=False)
-variants = click.argument("variants", type=KERNEL_SOURCE, metavar="FILE.py:VARIANTS")
 sizes = click.option(
     "--set",
     "sizes",
@@ -129,6 +214,15 @@ sizes = click.option(
     callback=by_name,
     metavar="NAME=VALUE",
     help="Set a size of the kernel; repeat for more.",
+)
+several_sizes = click.option(
+    "--set",
+    "sizes",
+    multiple=True,
+    type=SIZES,
+    callback=by_name,
+    metavar="NAME=VALUE",
+    help="Set a size of the kernel, or several: n=4k, n=1k,2k or n=256:8k:*2; repeat for more sizes.",
 )
 sizes_after = click.option(
     "--set-after",
@@ -158,9 +252,9 @@ several_devices = click.option(
     "--device",
     "devices",
     multiple=True,
-    callback=each_once,
+    callback=listed_once,
     shell_complete=names_or_files(devices),
-    help="Device name (see `loopyperf devices`) or path of a device file; repeat for more.",
+    help="Device name (see `loopyperf devices`) or path of a device file; for several, repeat it or write A,B.",
 )
 
 

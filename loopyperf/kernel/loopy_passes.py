@@ -6,7 +6,7 @@ output.
 
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import currentframe
 from threading import Lock, get_ident
@@ -44,10 +44,12 @@ def checked_program(program: object) -> Program:
     """Return *program*; raises :class:`KernelError` if it is not a Loopy program."""
     if isinstance(program, Program):
         return program
-    raise KernelError(
-        f"expected a loopy TranslationUnit or LoopKernel, got {type(program).__name__}; "
-        "build one with loopy.make_kernel(...)"
-    )
+    if isinstance(program, Mapping | list | tuple):
+        hint = "to compare several kernels, use rank"
+    else:
+        hint = "call it to get its kernel" if callable(program) else "build one with loopy.make_kernel(...)"
+    name = type(cast("object", program)).__name__
+    raise KernelError(f"expected a loopy TranslationUnit or LoopKernel, got {name}; {hint}")
 
 
 def as_translation_unit(program: object) -> TranslationUnit:

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.display import ReportText, Table, Tabular, apart, called, plain
+from loopyperf.display import ReportText, Table, Tabular, abridged, apart, called, plain
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
 
@@ -377,11 +377,27 @@ class Estimate(_ExplainedLater, Tabular):
         return ReportText(
             question=self.inputs,
             answer=self._answer(),
-            tables=[self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else [],
+            tables=[
+                *([self.sizes_table()] if np.ndim(self.seconds) == 1 and np.size(self.seconds) else []),
+                *([self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else []),
+            ],
             remarks=[f"or: {each}" for each in self.alternatives],
             notes=self.notes,
             alone=self._words(_range(np.hstack([self.seconds, *self._far_apart]), duration)),
         )
+
+    def sizes_table(self) -> Table:
+        """Return a table of the run time at each size of a one-dimensional batch; of many sizes, the first and last."""
+        shape = np.shape(self.seconds)
+        columns = {
+            name: [amount(int(value)) for value in np.broadcast_to(values, shape)]
+            for name, values in self.sizes.items()
+            if np.ndim(values)
+        }
+        times = {"time": self.seconds, **dict(zip(("from", "to"), self.interval or (), strict=False))}
+        columns |= {name: [duration(float(each)) for each in np.broadcast_to(times[name], shape)] for name in times}
+        rows = list(zip(*columns.values(), strict=True))
+        return Table(tuple(columns), abridged(rows, lambda row: row), text=0)
 
     def parts_table(self) -> Table:
         """Return a table of the cost of each property and its share of the run time; one row sums those below 1 %.

@@ -6,6 +6,7 @@ Evaluating the properties of a kernel takes a few microseconds at one size, and 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -15,7 +16,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.errors import ParameterError
+from loopyperf.errors import MissingSizeError, ParameterError
 from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.closed_form import (
@@ -321,8 +322,7 @@ class Evaluator:
             raise missing_sizes(missing, f"; the sizes needed are: {needed}")
         unknown = sorted(names - self.assumptions.parameters)
         if unknown:
-            known = ", ".join(sorted(self.assumptions.parameters)) or "none"
-            raise ParameterError(f"superfluous size {', '.join(unknown)}; the sizes that the kernel takes are: {known}")
+            raise superfluous_sizes(unknown, self.assumptions.parameters, "the kernel")
 
 
 class _Function:
@@ -405,7 +405,19 @@ class _Function:
 
 def missing_sizes(names: Sequence[str], why: str) -> ParameterError:
     """Return the error for missing sizes *names*; *why* explains that they are needed."""
-    return ParameterError(f"missing size {', '.join(names)}{why}; give {', '.join(f'{name}=...' for name in names)}")
+    give = ", ".join(f"{name}=..." for name in names)
+    return MissingSizeError(f"missing size {', '.join(names)}{why}; give {give}", names)
+
+
+OPTIONS = ("device", "model", "fit", "typical", "compiler", "counting", "backend")
+"""arguments of questions that may be misspelled: other keywords are sizes"""
+
+
+def superfluous_sizes(names: Sequence[str], takes: Collection[str], kernel: str) -> ParameterError:
+    """Return the error for sizes *names* that a *kernel*, which *takes* others, does not have."""
+    meant = get_close_matches(names[0], [*takes, *OPTIONS], 1)
+    hint = f"did you mean {meant[0]}?" if meant else f"its sizes are: {', '.join(sorted(takes)) or 'none'}"
+    return ParameterError(f"{kernel} has no size {', '.join(names)}; {hint}")
 
 
 def not_admitted(sizes: Mapping[str, int], assumptions: ClosedForm) -> ParameterError:

@@ -24,7 +24,7 @@ from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.memory.source_launch import KernelStructure
-from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted
+from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted, superfluous_sizes
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.stages import cache as recent
 from loopyperf.stages.cache import ResultKind, json_result_kind, recalled
@@ -311,8 +311,7 @@ def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     """
     superfluous = sorted(set(sizes) - kernel.parameters)
     if superfluous:
-        takes = ", ".join(sorted(kernel.parameters)) or "none"
-        raise ParameterError(f"kernel {kernel.name!r} has no size {', '.join(superfluous)}; its sizes are: {takes}")
+        raise superfluous_sizes(superfluous, kernel.parameters, f"kernel {kernel.name!r}")
     admitted = _integers(kernel, sizes)
     check_numbered(admitted)
     _equal_to(kernel, admitted)

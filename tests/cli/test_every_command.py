@@ -206,8 +206,11 @@ BAD_INPUT = {
         ["estimate", DOUBLED, "--set", "n=16", "--device", "furry"],
         "no device called 'furry'; nearest: ",
     ),
-    "a missing size": (["estimate", DOUBLED, *ON_FURY], "missing size n"),
-    "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "superfluous size k"),
+    "a missing size": (
+        ["estimate", DOUBLED, *ON_FURY],
+        "give n=... (option --set n=VALUE)",
+    ),
+    "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "no size k"),
     "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 violates the kernel's assumptions"),
     "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: doubled, outer_product"),
     "no such file": (["estimate", "nowhere.py:f"], "no Python file at nowhere.py"),
@@ -219,7 +222,7 @@ BAD_INPUT = {
     "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
     "a function with arguments": (
         ["estimate", (source_file, ":needs")],
-        "needs() needs arguments: n; give them",
+        "needs() needs arguments: n; give",
     ),
     "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
     "a function that ends the process": (["estimate", (source_file, ":leaves")], "leaves() failed with SystemExit: 3"),

@@ -100,9 +100,27 @@ def test_function_with_required_arguments_is_refused(command: str, tmp_path: Pat
     file = tmp_path / "same_needing.py"
     file.write_text("def needs(n, m=1, *rest, wide, **more): pass\n", encoding="utf-8")
     assert run(command, f"{file}:needs", "--set", "n=64").stderr == (
-        f"Error: {file}:needs() needs arguments: n, wide; give them default values, or bind them with "
-        "functools.partial(needs, ...)\n"
+        f"Error: {file}:needs() needs arguments: n, wide; give --arg n=VALUE, or default values\n"
     )
+
+
+def test_arguments_are_passed_to_the_builder():
+    question = (f"{KERNELS}:doubled", *ON_FURY, "--set", "n=1k")
+    seconds = [
+        json.loads(run("estimate", *question, "--arg", f"group={group}", "--json").stdout)["seconds"]
+        for group in (32, 64)
+    ]
+    ranked = json.loads(run("rank", *question, "--arg", "group=32,64", "--json").stdout)["estimates"]
+    assert [ranked[f"group={group}"]["seconds"] for group in (32, 64)] == seconds
+    assert seconds[0] != seconds[1]
+    refused = run("explain", *question, "--arg", "group=32,64")
+    assert refused.stderr == "Error: group must have one value here; `loopyperf rank` compares several\n"
+
+
+def test_error_of_a_builder_has_its_own_line(tmp_path: Path):
+    file = tmp_path / "same_failing.py"
+    file.write_text("import json\n\ndef fails():\n    return json.loads('{')\n", encoding="utf-8")
+    assert run("estimate", f"{file}:fails").stderr.startswith(f"Error: {file}:4: fails() failed with JSONDecodeError: ")
 
 
 # {{{ output of kernel files

@@ -92,3 +92,13 @@ def test_colors_are_printed_on_a_terminal_unless_no_color_is_set() -> None:
     assert not any(code.startswith(("3", "4", "9")) for code in ESCAPE.findall(plain))
     assert ESCAPE.findall(piped) == []
     assert ESCAPE.sub("", colored).split() == ESCAPE.sub("", plain).split()
+
+
+def test_estimate_of_several_sizes_has_a_row_for_each_and_a_plot(tmp_path: Path):
+    question = ("estimate", DOUBLED, "--device", "amd-r9-fury", "--set", "n=1k:4k:*2")
+    printed = run(*question, "--plot", tmp_path / "sizes.png")
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert re.findall(r"^ +([\d,]+) +[\d.]+ .s", printed.stdout, re.MULTILINE) == ["1,024", "2,048", "4,096"]
+    assert (tmp_path / "sizes.png").read_bytes().startswith(b"\x89PNG")
+    refused = run("estimate", DOUBLED, "--set", "n=1k", "--plot", tmp_path / "sizes.png")
+    assert (refused.exit_code, "--plot needs one size with several values" in refused.stderr) == (2, True)

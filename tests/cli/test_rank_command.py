@@ -75,7 +75,7 @@ def test_bounds_skip_variants_that_cannot_be_fastest(file: Path):
     [
         ("none", "no variants to rank"),
         ("nothing", "has no 'nothing'; it defines: variants, too_large, none, pairs"),
-        ("doubled", "is a single kernel; name a mapping in"),
+        ("doubled", "is a single kernel; give several values of an argument"),
     ],
 )
 def test_invalid_variants_are_refused_with_one_line(file: Path, name: str, words: str):

@@ -75,7 +75,7 @@ def test_missing_size_is_refused_by_name(fit):
 
 
 def test_superfluous_size_is_refused_listing_the_valid_ones(fit):
-    with pytest.raises(ParameterError, match=r"superfluous size k\b.*\bn$"):
+    with pytest.raises(ParameterError, match=r"no size k\b.*\bn$"):
         lpp.estimate(KERNEL, n=16, k=3, fit=fit)
 
 
@@ -384,3 +384,16 @@ def test_unknown_attribute_raises_attribute_error(make_fit):
 
 
 # }}}
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: lpp.estimate(doubled(), devise="nvidia-v100", device="nvidia-v100"), "did you mean device"),
+        (lambda: lpp.estimate({"a": doubled()}, n=16, device="nvidia-v100"), "use rank"),
+        (lambda: lpp.estimate(doubled, n=16, device="nvidia-v100"), "call it"),
+    ],
+)
+def test_a_mistaken_question_gets_a_hint(ask, message: str):
+    with pytest.raises(lpp.LoopyperfError, match=message):
+        ask()

@@ -73,7 +73,7 @@ def test_missing_size_is_refused_by_name(fit, plain_islpy):
 
 
 def test_superfluous_size_is_refused_by_name(fit, plain_islpy):
-    with pytest.raises(ParameterError, match="superfluous size k"):
+    with pytest.raises(ParameterError, match="no size k"):
         lpp.estimate(doubled(), n=4, k=4, fit=fit)
 
 

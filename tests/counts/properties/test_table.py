@@ -126,7 +126,7 @@ def test_numbers_equal_the_properties(counts: KernelCounts) -> None:
     [
         ({"n": 0, "m": 16}, "violates the kernel's assumptions"),
         ({"n": 1}, "missing size m"),
-        ({"n": 1, "m": 16, "k": 1}, "superfluous size k"),
+        ({"n": 1, "m": 16, "k": 1}, "no size k"),
         ({"n": 1.0, "m": 16}, "must be integers"),
         ({"n": np.array([1, 2]), "m": np.array([16, 32, 48])}, "do not broadcast"),
     ],

@@ -91,7 +91,7 @@ def test_sizes_without_effect_are_checked(properties: PropertyVector) -> None:
 
 
 def test_superfluous_and_missing_sizes_are_rejected(properties: PropertyVector) -> None:
-    with pytest.raises(ParameterError, match="superfluous size q; the sizes that the kernel takes are: k, m, n"):
+    with pytest.raises(ParameterError, match="no size q; its sizes are: k, m, n"):
         properties.evaluate(n=40, m=33, q=1)
     with pytest.raises(ParameterError, match="missing size m; the sizes needed are: m, n"):
         properties.evaluate(n=40, k=2)

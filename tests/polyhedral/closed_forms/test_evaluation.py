@@ -54,7 +54,7 @@ def test_missing_size_is_named_with_all_needed_sizes(rectangle: QuasiPolynomial)
 
 
 def test_superfluous_size_is_named_with_all_valid_sizes(rectangle: QuasiPolynomial) -> None:
-    with pytest.raises(ParameterError, match="superfluous size k, l; the sizes that the kernel takes are: m, n"):
+    with pytest.raises(ParameterError, match="no size k, l; its sizes are: m, n"):
         rectangle(m=1, n=1, l=1, k=1)
 
 
