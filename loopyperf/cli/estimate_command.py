@@ -27,6 +27,9 @@ from loopyperf.stages.compiled import Compiler
 )
 @click.option("--counting", type=click.Choice(COUNTINGS), help=f"{settings.HOW_TO_COUNT}; default: as in the fit.")
 @settings.compiler
+@click.option(
+    "--wall", is_flag=True, help="Predict the wall-clock time of one run, with the launch and the wait on the host."
+)
 @settings.form
 def estimate_command(
     kernel: str,
@@ -38,6 +41,7 @@ def estimate_command(
     backend: str | None,
     counting: Counting | None,
     compiler: Compiler,
+    wall: bool,
     form: Form,
 ) -> None:
     """Predict the run time of a Loopy kernel.
@@ -55,6 +59,7 @@ def estimate_command(
             counting=counting,
             compiler=compiler,
             typical=typical,
+            wall=wall,
             parameters=sizes,
         )
     print_answer(answer, form)

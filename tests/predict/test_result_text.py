@@ -88,7 +88,7 @@ def test_empty_array_of_sizes_gives_no_times(model: str) -> None:
 
 def test_array_of_one_size_is_one_run_time() -> None:
     one = lpp.estimate(doubled(), n=np.array([[4096]]), device="nvidia-v100", model="roofline")
-    assert "doubled(n=4096) on nvidia-v100, model roofline: 1 run time 371 ns, bound by" in repr(one)
+    assert "doubled(n=4096) on nvidia-v100, model roofline: 1 run time 3.52 µs, bound by" in repr(one)
 
 
 @pytest.mark.parametrize("model", ["roofline", "mwp-cwp", "gpuperf", "pipeline"])
