@@ -181,7 +181,7 @@ def estimate(
     _check_type("wall", wall, "True or False", bool)
     by = _latest_predictor(model, options)
     found = by.predict(case)
-    return on_wall_clock(found, by.parameters) if wall and isinstance(by, DevicePredictor) else found
+    return on_wall_clock(found, by) if wall else found
 
 
 def predictor(

@@ -156,11 +156,11 @@ def device_estimate(
     )
 
 
-def on_wall_clock(estimate: Estimate, device: Device) -> Estimate:
-    """Return *estimate* as wall-clock time, with the host's time to launch and wait if it is the time of *device*."""
-    if estimate.clock == "wall":
+def on_wall_clock(estimate: Estimate, by: Predictor) -> Estimate:
+    """Return an *estimate* of *by* as wall-clock time: to a device time, add the host's time to launch and wait."""
+    if estimate.clock == "wall" or by.device_parameters is None:
         return estimate
-    known = completed(device)
+    known = completed(by.device_parameters)
     wait, number = known.host_wait or 0.0, known.source("host_wait")
     note = f"host wait of {known.slug}: {duration(wait)} ({number.source if number else 'unknown'})"
     rows = (*estimate.breakdown.rows, BreakdownRow(HOST_WAIT, "host", 1, wait, wait))
