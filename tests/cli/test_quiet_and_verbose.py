@@ -52,6 +52,7 @@ V100 = ("--set", "n=4096", "--device", "nvidia-v100")
 
 def test_quiet_prints_only_the_time() -> None:
     assert run("estimate", DOUBLED, *V100, "--quiet").stdout == "4 µs\n"
+    assert run("estimate", DOUBLED, *V100, "--quiet", "--wall").stdout == "36 µs\n"
 
 
 def test_quiet_prints_only_the_variants_fastest_first(tmp_path: Path) -> None:
