@@ -67,11 +67,11 @@ def timed(recording: Recording, files: Sequence[KernelFile], device: Device) -> 
 
 
 def predictions(kernel: TimedProgram, models: Sequence[str]) -> dict[str, float]:
-    """Return the times in seconds by model, without models that fail."""
+    """Return the wall-clock times in seconds by model, without models that fail."""
     found: dict[str, float] = {}
     for name in models:
         try:
-            found[name] = float(DEVICE_MODELS[name].time(kernel).seconds)
+            found[name] = float(DEVICE_MODELS[name].time(kernel).seconds) + (kernel.device.host_wait or 0.0)
         except LoopyperfError as error:
             Console(stderr=True).print(f"{kernel.kernel}, {name}: {error}", markup=False)
     return found

@@ -18,8 +18,8 @@ from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import KnownDescription, known_descriptions, listed_as, load_device
 from loopyperf.device.lambdas import global_levels
-from loopyperf.device.parts import Pipeline, Substitution
-from loopyperf.device.substitutes import completed, lacking
+from loopyperf.device.parts import Pipeline, Substitute, Substitution
+from loopyperf.device.substitutes import ON_LAUNCH, completed, lacking
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.idg.program import Instruction, Opcode
@@ -180,7 +180,7 @@ def _report_text_of(device: Device) -> ReportText:
 
 
 def _note(device: Device) -> list[str]:
-    """Return a sentence for each set of models that assume the same parameters."""
+    """Return a sentence on assumed numbers of a launch, and one for each set of models that assume the same others."""
     found = Answering.of(device)
     if found.lacks:
         return [f"all models need a fit: the device file lacks {', '.join(found.lacks)}"]
@@ -188,7 +188,13 @@ def _note(device: Device) -> list[str]:
     for name, assumed in found.assumed.items():
         with_assumed.setdefault(assumed, []).append(name)
     how = {each: f"assuming {substitution_list(each)}" if each else "no assumed parameters" for each in with_assumed}
-    return [f"{', '.join(names)}: {how[assumed]}" for assumed, names in with_assumed.items()]
+    on_launch = [
+        Substitution.made("launch", name, number)
+        for name in ON_LAUNCH
+        if isinstance(number := completed(device).source(name), Substitute)
+    ]
+    alike = [f"every model: assuming {substitution_list(on_launch)}"] if on_launch else []
+    return [*alike, *(f"{', '.join(names)}: {how[assumed]}" for assumed, names in with_assumed.items())]
 
 
 def _known() -> list[Row]:

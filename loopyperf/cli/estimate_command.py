@@ -34,6 +34,9 @@ from loopyperf.stages.compiled import Compiler
 @click.option("--counting", type=click.Choice(COUNTINGS), help=f"{settings.HOW_TO_COUNT}; default: as in the fit.")
 @settings.compiler
 @click.option("--plot", type=Output(), help="Also plot the run times over the size with several values in this file.")
+@click.option(
+    "--wall", is_flag=True, help="Predict the wall-clock time of one run, with the launch and the wait on the host."
+)
 @settings.form
 def estimate_command(
     kernel: str,
@@ -46,6 +49,7 @@ def estimate_command(
     counting: Counting | None,
     compiler: Compiler,
     plot: Path | None,
+    wall: bool,
     form: Form,
 ) -> None:
     """Predict the run time of a Loopy kernel.
@@ -67,6 +71,7 @@ def estimate_command(
             counting=counting,
             compiler=compiler,
             typical=typical,
+            wall=wall,
             parameters=in_all_combinations(sizes),
         )
     print_answer(answer, form)

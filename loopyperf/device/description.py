@@ -70,6 +70,7 @@ DeviceNumber = Literal[
     "group_start",
     "group_rate",
     "launch_overhead",
+    "host_wait",
     "peak_f32",
     "peak_f64",
 ]
@@ -233,7 +234,10 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
     )
     group_start: float | None = number_field("cycles", "time from the end of a group until its successor executes")
     group_rate: float | None = number_field("groups/cycle", "groups that the device starts in a cycle of its cores")
-    launch_overhead: float | None = number_field("s", "time from one launch to the next of empty kernels")
+    launch_overhead: float | None = number_field("s", "time from the end of a kernel to the start of the next")
+    host_wait: float | None = number_field(
+        "s", "time on the host to launch a kernel and wait for its end, besides the time on the device"
+    )
     peak_f32: float | None = number_field("flop/s", "published peak of single-precision arithmetic")
     peak_f64: float | None = number_field("flop/s", "published peak of double-precision arithmetic")
 

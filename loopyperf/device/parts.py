@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, Self, TypeVar, overload
 import msgspec
 
 from loopyperf.errors import MissingNumberError
-from loopyperf.units import Word, prefixed
+from loopyperf.units import Word, duration, prefixed
 
 Words = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -32,7 +32,7 @@ class Substitute(Quantity, frozen=True):
     """An assumed number; its source states the origin, e.g. ``"as on nvidia-a40"``."""
 
 
-Of = Literal["limit", "size", "throughput", "latency of computation", "latency of memory"]
+Of = Literal["launch", "limit", "size", "throughput", "latency of computation", "latency of memory"]
 """kind of an assumed number; models without latencies, or without those of computation, do not need all kinds"""
 
 
@@ -56,6 +56,8 @@ class Substitution:
         """Return the substitution of *number* for the quantity *name*."""
         if of == "limit":
             value = f"{number.value:,}"
+        elif of == "launch":
+            value = duration(number.value)
         elif of == "size":
             value = f"{in_base_unit(number) / 2**10:,.0f} KiB"
         else:

@@ -22,6 +22,7 @@ from loopyperf.device.description import (
     AnyPart,
     CoreLimits,
     Device,
+    DeviceNumber,
     InstructionTiming,
     LatencyField,
     Limit,
@@ -80,6 +81,8 @@ ATOMICS = ("atomic i32", "atomic f32", "atomic f64")
 """atomic updates of an element"""
 STRUCTURE = ("size", "line", "sector", "partitions", "lines_per_cycle")
 """numbers of a cache that do not depend on clocks"""
+ON_LAUNCH: tuple[DeviceNumber, ...] = ("launch_overhead", "host_wait")
+"""numbers of a launch, similar on all devices of a vendor"""
 BARRIER = "barrier"
 BARRIER_ISSUE = 1
 """cycles"""
@@ -187,6 +190,8 @@ class _Completion:
             self.given = replace(self.given, limits=self._limits())
             self.given = replace(self.given, throughput=self._throughputs())
             self.given = replace(self.given, memory=tuple(self._levels()))
+            for name in ON_LAUNCH:
+                self.given = self._stating(self.given, name, lambda other, name=name: other.needed(name))
         for name in ROWS.values():
             self._complete(name)
         self._complete_barrier()

@@ -90,7 +90,7 @@ def _completion(times: tuple[Timed, ...]) -> float:
 Busy = dict[str, dict[str, float]]
 """Column -> source -> seconds; for launches, their number."""
 QUEUED = 5e-6
-"""Seconds between queued launches if the device parameters have none: the order of magnitude of drivers."""
+"""Unit of the column of further launches: seconds between queued launches, the order of magnitude of drivers."""
 OfWarp = Callable[[TimedLaunch, LaunchDemand], Iterator[tuple[str, str, float]]]
 """A function that yields the columns of a warp as (column, source, cycles)."""
 
@@ -115,8 +115,7 @@ def launching(kernel: TimedProgram) -> Busy:
     total = sum(launched.values())
     found = {LAUNCHES: {name: times / total for name, times in launched.items()}}
     if total > 1:
-        overhead = kernel.device.launch_overhead
-        each = (QUEUED if overhead is None else overhead) * (1 - 1 / total)
+        each = QUEUED * (1 - 1 / total)
         found[FURTHER_LAUNCHES] = {name: times * each for name, times in launched.items()}
     return found
 

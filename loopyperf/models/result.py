@@ -89,6 +89,13 @@ HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "core": ("pipeline", "executions on a core", "each", "time"),
     "samples": ("property", "count", "each", "time"),
 }
+Clock = Literal["device", "wall"]
+"""Clock of a run time: the device's, from the start of one of many consecutive launches to the start of the next, or
+the wall clock, with the launch and the wait on the host."""
+CLOCKS: Mapping[Clock, str] = {
+    "device": "device time of consecutive launches; wall adds the wait on the host",
+    "wall": "wall-clock time, with launch and wait on the host",
+}
 WIDE = 2.0
 """Ratio of an interval's end to the prediction from which the interval is also shown as a factor."""
 APART = 1.5
@@ -301,6 +308,8 @@ class Estimate(_ExplainedLater, Tabular):
     """Typical values, given by the caller, of quantities that the source does not determine."""
     columns: Columns = "counts"
     """Meaning of the rows of the breakdown."""
+    clock: Clock = "wall"
+    """Clock of the run time. Models of the device predict device time; fits, and samples, wall-clock time."""
 
     @classmethod
     def explained_later(
@@ -326,6 +335,7 @@ class Estimate(_ExplainedLater, Tabular):
         state(estimate, "seconds", seconds)
         state(estimate, "typical", dict(typical or {}))
         state(estimate, "columns", columns)
+        state(estimate, "clock", "wall")
         state(estimate, "_explain", explain)
         return estimate
 
@@ -381,7 +391,7 @@ class Estimate(_ExplainedLater, Tabular):
                 *([self.sizes_table()] if np.ndim(self.seconds) == 1 and np.size(self.seconds) else []),
                 *([self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else []),
             ],
-            remarks=[f"or: {each}" for each in self.alternatives],
+            remarks=[CLOCKS[self.clock], *(f"or: {each}" for each in self.alternatives)],
             notes=self.notes,
             alone=self._words(_range(np.hstack([self.seconds, *self._far_apart]), duration)),
         )
@@ -499,6 +509,7 @@ class Estimate(_ExplainedLater, Tabular):
             "typical": plain(self.typical),
             "counting": self.counting,
             "seconds": plain(self.seconds),
+            "clock": self.clock,
             "bound": self.bound,
             "left_out": list(self.left_out),
             "interval": None if self.interval is None else [plain(end) for end in self.interval],

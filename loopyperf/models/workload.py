@@ -35,6 +35,8 @@ LAUNCHES = "launches"
 """Column of launch costs: the number of launches; for pipelines, the number of runs."""
 FURTHER_LAUNCHES = "further launches"
 """Pipeline column of the launches after the first, in seconds; the host queues them without waiting."""
+HOST_WAIT = "host wait"
+"""Row of the time on the host, in wall-clock times."""
 LAUNCHING = (LAUNCHES, FURTHER_LAUNCHES)
 LATENCY = "latency"
 """Row or column of the time in which warps wait for results."""

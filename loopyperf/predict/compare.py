@@ -274,7 +274,7 @@ class OccupancyComparison(Tabular):
     >>> found.warps
     (8, 64)
     >>> found.performance("roofline")["volkov"].round()
-    array([ 57., 100.])
+    array([ 61., 100.])
     """
 
     kernel: str

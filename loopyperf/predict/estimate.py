@@ -36,7 +36,7 @@ from loopyperf.models.model_interface import DeviceModel, FittedModel, Regressio
 from loopyperf.models.result import Estimate
 from loopyperf.predict.by_counts import CountsPredictor
 from loopyperf.predict.corrected import CorrectedPredictor, chosen_residual_model
-from loopyperf.predict.on_device import DevicePredictor
+from loopyperf.predict.on_device import DevicePredictor, on_wall_clock
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
 from loopyperf.stages.case import Case, merged_sizes
@@ -57,6 +57,7 @@ def estimate(
     compiler: Compiler = "model",
     backend: BackendChoice | None = None,
     arguments: Mapping[str, Any] | None = None,
+    wall: bool = False,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Estimate:
@@ -105,6 +106,9 @@ def estimate(
         a note. For a model that runs the kernel: ``"opencl"``, ``"cuda"`` or an open backend.
     arguments : Mapping, optional
         Kernel arguments by name, for a model that runs the kernel; missing ones are generated.
+    wall : bool
+        Whether to predict the wall-clock time of one run, with the launch and the wait on the host. By default, a model
+        of the device predicts the device time of consecutive launches. Other models always predict wall-clock times.
     parameters : Mapping, optional
         Sizes by name, for sizes that have the name of an option.
     **sizes : int or array
@@ -174,7 +178,10 @@ def estimate(
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
     options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
-    return _latest_predictor(model, options).predict(case)
+    _check_type("wall", wall, "True or False", bool)
+    by = _latest_predictor(model, options)
+    found = by.predict(case)
+    return on_wall_clock(found, by) if wall else found
 
 
 def predictor(
@@ -225,8 +232,8 @@ def predictor(
     >>> for group in (32, 256):
     ...     variant = lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
     ...     print(group, f"{predict(variant, n=2**20).seconds:.1e}")
-    32 4.9e-05
-    256 1.5e-05
+    32 5.2e-05
+    256 1.8e-05
     """
     options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
     options.check_types(model)

@@ -20,6 +20,7 @@ from loopyperf.compiler import Placement
 from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
+from loopyperf.device.substitutes import completed
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.pipeline_shares import pipeline_shares
@@ -29,6 +30,7 @@ from loopyperf.models.result import (
     Answer,
     Breakdown,
     BreakdownRow,
+    Clock,
     Estimate,
     ModelTime,
     Seconds,
@@ -38,6 +40,7 @@ from loopyperf.models.result import (
     read_answer,
 )
 from loopyperf.models.timing import notes_of
+from loopyperf.models.workload import HOST_WAIT
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, prediction_interval
@@ -46,7 +49,7 @@ from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, common_shape, found_once, prepared
 from loopyperf.stages.compiled import Compiler, compiled_machine, installed_compilers
 from loopyperf.stages.stages import Stages, cached_profile, staged, timed_of
-from loopyperf.units import listed
+from loopyperf.units import duration, listed
 
 Time = Callable[[TimedProgram], ModelTime]
 Interval = tuple[Seconds, Seconds]
@@ -74,7 +77,8 @@ class DevicePredictor(Predictor):
 
     def predict(self, case: Case) -> Estimate:
         """Return the predicted run time of *case*; see :func:`loopyperf.estimate`."""
-        return device_estimate(self, case, *answered_at(case, self._answer))
+        clock = "device" if self.fit is None else "wall"
+        return device_estimate(self, case, *answered_at(case, self._answer), clock)
 
     def time(self, kernel: TimedProgram) -> ModelTime:
         """Return the predicted run time of *kernel*, in seconds, without alternatives."""
@@ -129,8 +133,10 @@ def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
     return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
 
 
-def device_estimate(predictor: Predictor, case: Case, kernel: str, answer: ModelTime) -> Estimate:
-    """Return a model's *answer* for *case* as an estimate of *kernel*."""
+def device_estimate(
+    predictor: Predictor, case: Case, kernel: str, answer: ModelTime, clock: Clock = "wall"
+) -> Estimate:
+    """Return a model's *answer* for *case*, by *clock*, as an estimate of *kernel*."""
     return Estimate(
         kernel=kernel,
         sizes=dict(case.sizes),
@@ -146,6 +152,30 @@ def device_estimate(predictor: Predictor, case: Case, kernel: str, answer: Model
         left_out=answer.left_out,
         typical=dict(case.typical or {}),
         columns=answer.columns,
+        clock=clock,
+    )
+
+
+def on_wall_clock(estimate: Estimate, by: Predictor) -> Estimate:
+    """Return an *estimate* of *by* as wall-clock time: to a device time, add the host's time to launch and wait."""
+    if estimate.clock == "wall" or by.device_parameters is None:
+        return estimate
+    known = completed(by.device_parameters)
+    wait, number = known.host_wait or 0.0, known.source("host_wait")
+    note = f"host wait of {known.slug}: {duration(wait)} ({number.source if number else 'unknown'})"
+    rows = (*estimate.breakdown.rows, BreakdownRow(HOST_WAIT, "host", 1, wait, wait))
+    seconds, costs = adding_up([row.seconds for row in rows])
+    exact = (
+        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
+        for row, cost in zip(rows, costs, strict=True)
+    )
+    return replace(
+        estimate,
+        seconds=seconds,
+        breakdown=Breakdown(tuple(exact)),
+        alternatives=tuple(replace(each, seconds=each.seconds + wait) for each in estimate.alternatives),
+        notes=(note, *estimate.notes),
+        clock="wall",
     )
 
 

@@ -31,6 +31,7 @@ from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, 
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import LEVEL, Estimate
 from loopyperf.predict.estimate import given_or_named
+from loopyperf.predict.on_device import on_wall_clock
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.case import Case
 from loopyperf.units import in_percent
@@ -257,7 +258,8 @@ def recorded_predictions(
     def answered() -> Iterator[Measured]:
         for row in measured_kernels(relevant, files):
             try:
-                found.append(_prediction(row, predictor.predict(Case(row.kernel, row.sizes))))
+                estimate = on_wall_clock(predictor.predict(Case(row.kernel, row.sizes)), predictor)
+                found.append(_prediction(row, estimate))
             except LoopyperfError as error:
                 refused[row.kernel_class] = error
             else:

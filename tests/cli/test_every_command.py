@@ -308,6 +308,7 @@ def test_estimate_prints_the_time_and_its_breakdown():
         "global min(load, store) 32-bit stride 1",
         "global store 32-bit stride 1",
         "f32 mul",
+        "wall-clock time, with launch and wait on the host",
         "note: no prediction interval: the fit was not validated on held-out kernels",
     ]
     assert re.search(r"work-groups +62,500 +3.75 ns +234 µs +63 %$", lines[2])

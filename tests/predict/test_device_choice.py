@@ -214,16 +214,16 @@ def test_edits_of_a_user_device_file_take_effect_immediately(model, own_data):
 
 
 def test_adding_or_removing_a_user_device_file_takes_effect_immediately(own_data):
-    user_file = own_data / "devices" / "nvidia-v100.toml"
+    user_file = own_data / "devices" / "nvidia-titan-v.toml"
     user_file.parent.mkdir(parents=True)
 
     def launch_overhead_is_known():
-        return not any("launch" in note for note in lpp.estimate(KERNEL, n=64, device="nvidia-v100").notes)
+        return not any("launch" in note for note in lpp.estimate(KERNEL, n=64, device="nvidia-titan-v").notes)
 
     assert not launch_overhead_is_known()
     contents = 'launch_overhead = { value = 5, unit = "µs", source = "me, today" }\n'
     user_file.write_text(
-        (BUNDLED / "nvidia-v100.toml").read_text("utf-8").replace("cores =", contents + "cores ="), encoding="utf-8"
+        (BUNDLED / "nvidia-titan-v.toml").read_text("utf-8").replace("cores =", contents + "cores ="), encoding="utf-8"
     )
     assert launch_overhead_is_known()
     user_file.unlink()

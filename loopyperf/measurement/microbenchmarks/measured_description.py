@@ -206,8 +206,8 @@ class _Description:
         empty = [m for m in self.recording.completed.values() if m.kernel_class == EMPTY_KERNEL]
         taken = [self.run.protocol.measured_time(m.samples) for m in empty if m.kind == "measurement"]
         if taken:
-            source = self._source("empty kernel, wall-clock time, including time on the host")
-            yield "launch_overhead", Quantity(_rounded(min(taken) * 1e6), "µs", source)
+            source = self._source("empty kernel, wall-clock time; without a copy")
+            yield "host_wait", Quantity(_rounded(min(taken) * 1e6), "µs", source)
 
     def _pipelines(self) -> Iterator[tuple[str, SharedPipeline]]:
         if self.mix is not None and self.mix.separate is False:

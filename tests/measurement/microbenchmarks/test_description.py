@@ -123,8 +123,8 @@ def test_values_reported_by_the_driver_are_included_with_source(device: Device) 
     assert {device.source("cores").source, device.source("clock").source} == {"reported by the driver"}
 
 
-def test_launch_overhead_is_recovered(device: Device) -> None:
-    assert device.launch_overhead == pytest.approx(LAUNCH)
+def test_host_wait_is_recovered(device: Device) -> None:
+    assert device.host_wait == pytest.approx(LAUNCH)
 
 
 def test_the_iterative_barrier_kernel_is_predicted(described: MeasuredDescription) -> None:
