@@ -52,6 +52,7 @@ from loopyperf.idg.program import (
     placed,
 )
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.expressions import names_of
 
 # {{{ divergent loop exits
 #
@@ -158,7 +159,7 @@ Pass = Callable[[Idg], Idg]
 
 def with_unrolled_loops(graph: Idg) -> Idg:
     """Return *graph* with its loops unrolled as nvcc does, innermost first; work that copies share is counted once."""
-    decided: set[str] = set()
+    graph, decided = _written_by_loopy(graph), set[str]()
     while True:
         innermost = [loop for loop in loops_in(graph.body) if is_innermost(loop) and loop.name not in decided]
         if not innermost:
@@ -166,12 +167,21 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         once = computed_once(graph)
         names = {loop.name for loop in innermost}
         # A loop whose body is all invariant has no body left in `once`: it is not unrolled, and code motion removes it.
-        factors = dict.fromkeys(names, 1) | {
-            loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in names
-        }
-        decided |= {name for name, factor in factors.items() if factor == 1}
-        decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
-        graph = copied(graph, {loop.number: factors[loop.name] for loop in innermost})
+        # Copies of a loop may have different trip counts.
+        found = {(loop.name, loop.trips): copies(once, loop) for loop in loops_in(once.body) if loop.name in names}
+        factors = {loop.number: found.get((loop.name, loop.trips), 1) for loop in innermost}
+        decided |= {loop.name for loop in innermost if factors[loop.number] != loop.trips or loop.is_counted}
+        graph = copied(graph, factors)
+
+
+def _written_by_loopy(graph: Idg) -> Idg:
+    """Return *graph* with the loops that Loopy unrolls written out if the trip count of a loop inside depends on them.
+
+    Each copy of the inner loop then has a trip count of its own.
+    """
+    loops = [loop for loop in loops_in(graph.body) if loop.is_unrolled and isinstance(loop.trips, int)]
+    inside = {loop.number: names_of([each.trips for each in loops_in(loop.body)]) for loop in loops}
+    return copied(graph, {loop.number: loop.trips for loop in loops if loop.name in inside[loop.number]})
 
 
 PASSES: dict[str, Pass] = {

@@ -121,9 +121,9 @@ class Archive:
             self._file = _open_locked(path)
             cleanup.callback(self._file.close)
             _check_uncompressed(self._file.peek(len(XZ_MAGIC)), path)
-            recording, complete = _read(self._file, path)
+            recording, self._bytes, self._values = _read(self._file, path)
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
-            self._file.truncate(complete)
+            self._file.truncate(self._bytes)
             self._measurements = list(recording.measurements)
             self._samples = _by_key(recording.sampled)
             self._takes = Takes(recording.measurements)
@@ -173,9 +173,16 @@ class Archive:
         """Close the archive."""
         self.close()
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, lines: bytes) -> None:
+        size, values = self._bytes + len(lines), self._values + lines.count(b",")
+        if size > MOST or values > VALUES or any(len(line) > LONGEST for line in lines.splitlines()):
+            raise ArchiveError(
+                f"{self.path} would be too large to read: more than {MOST:,} bytes, {VALUES:,} values or {LONGEST:,} "
+                "bytes in a line; use another archive path"
+            )
+        self._bytes, self._values = size, values
         try:
-            self._file.write(line)
+            self._file.write(lines)
             self._file.flush()
             os.fsync(self._file.fileno())
         except (OSError, ValueError) as error:
@@ -208,8 +215,8 @@ def _open_locked(path: Path) -> BufferedRandom:
     return file
 
 
-def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording, int]:
-    """Return the contents of *file* from its current position, and the number of bytes in complete lines."""
+def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording, int, int]:
+    """Return the contents of *file* from its position on, and the numbers of bytes and values in complete lines."""
     try:
         return _parse(_lines(_unpacked(file)), path)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -275,8 +282,8 @@ def _check_uncompressed(content: bytes, path: Path) -> None:
 # {{{ parsing
 
 
-def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
-    """Return the recorded contents of *lines* and the number of bytes in complete lines."""
+def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int, int]:
+    """Return the recorded contents of *lines*, and the numbers of bytes and values in complete lines."""
     complete = 0
     runs: dict[str, Run] = {}
     measurements: list[Measurement] = []
@@ -315,7 +322,7 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
                     f"{record.label!r:.80}; use another archive path"
                 )
             sampled.append(record)
-    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete
+    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete, values
 
 
 def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:

@@ -18,7 +18,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.memory.residues import TooManyOffsetsError
 
-KNOWN = 4096
+KNOWN = 1 << 9
 """expressions whose variables are cached"""
 Periods = Mapping[str, int]
 """loop -> iterations after which an index grows by a constant, whatever its value"""

@@ -20,7 +20,7 @@ SECTOR = 32
 """bytes"""
 LINE = 128
 """bytes; moving the base address by whole lines changes nothing here"""
-KNOWN = 4096
+KNOWN = 1 << 9
 """cached accesses; most accesses of a kernel are equal up to their start"""
 
 Coalescing = Literal["idle", "broadcast", "coalesced", "misaligned", "strided", "scattered"]

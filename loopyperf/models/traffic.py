@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from math import prod
 from statistics import fmean
 from typing import NamedTuple
@@ -84,6 +84,8 @@ FARTHER = 8
 """Factor between the numbers of groups, along an axis of the grid, between which new data are counted."""
 MANY = 32
 """Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
+LAST = 200
+"""Groups along an axis of the grid beyond which a partly filled last one is less than half a percent."""
 MORE = 1.1
 """Ratio of touched lines at which the groups on either side are sampled instead of the middle one."""
 
@@ -473,9 +475,8 @@ def levels_that_serve(
     sectors = {way: each.sectors for way, each in requested.items()}
     if device.lanes == Lanes.IN_TURN:  # a processor's own caches collect the parts of a sector
         requested = {way: RequestedSectors(number) for way, number in sectors.items()}
-    sets = working_sets(launch.footprints)
-    window = neighbours(launch, 1).window
-    at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
+    at_once = _touched_at_once(launch, neighbours(launch, 1), sectors)
+    by_mean = _by_mean_group(launch, sectors)
     nearest = global_levels(device)[0].name
     asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
     left, partial, filled = dict(sectors), dict.fromkeys(sectors, 0.0), dict.fromkeys(sectors, 0.0)
@@ -488,16 +489,51 @@ def levels_that_serve(
             if way in moved:
                 most = left[way] * cached.excess(way, sectors.keys()) if way.kind == "load" else number
                 left[way] = min(most, moved[way])
-            touched = at_once[way.kind].get(way.array)
-            distinct = min(number, float(touched.sectors) * (mean_of or {}).get(way, 1.0) if touched else 0.0) or number
+            touched = at_once.get(way, 0.0) * (mean_of or {}).get(way, 1.0)
+            distinct = min(number, touched) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
             if way.kind == "store" and farther.name != DRAM:
                 asked[way][farther.name], partial[way] = requested[way].combined(distinct)
+            distinct = min(number, by_mean.get(way, touched)) or number
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
             if farther.name == DRAM and way.kind == "store" and requested[way].partial:
                 filled[way] = _filled(cached, way, requested) / number
                 asked[way][DRAM] += filled[way]
     return {way: Served(asked[way], waited[way], partial[way], filled[way]) for way in sectors}
+
+
+def _touched_at_once(launch: LaunchProfile, groups: Groups, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+    """Return the sectors that single iterations of *groups* touch, summed over the iterations."""
+    sets = working_sets(launch.footprints)
+    touched = {kind: sets.at_once(groups.window, kind) for kind in {way.kind for way in ways}}
+    return {way: float(touched[way.kind].get(way.array, Touched()).sectors) for way in ways}
+
+
+def _by_mean_group(launch: LaunchProfile, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+    """Return :func:`_touched_at_once` of the mean group: the last groups may touch less than the middle one.
+
+    Empty if active warps do unequal work, as in a triangle, or if the grid is so large that the last groups do not
+    matter. Partial warps count as whole ones in the requests, but not in what caches deliver.
+    """
+    here = neighbours(launch, 1).along
+    are_equal = len({each.executed_accesses for each in launch.classes} - {0}) == 1
+    if (
+        not are_equal
+        or any(not each.is_uniform for each in launch.classes)
+        or max(launch.grid.values(), default=1) > LAST
+    ):
+        return {}
+    parts = [
+        [(1 / length, axis, at), (1 - 1 / length, axis, here[axis])] if length > 1 else [(1.0, axis, here[axis])]
+        for axis, length in launch.grid.items()
+        for at in [range(length - 1, length) if here[axis].start + 1 < length else range(1)]
+    ]
+    found = dict.fromkeys(ways, 0.0)
+    for chosen in product(*parts):
+        groups = Groups(launch, {axis: at for _, axis, at in chosen})
+        for way, sectors in _touched_at_once(launch, groups, ways).items():
+            found[way] += prod(share for share, _, _ in chosen) * sectors
+    return found
 
 
 def _filled(cached: CachedGroups, way: ArrayStream, requested: Mapping[ArrayStream, RequestedSectors]) -> float:

@@ -27,7 +27,7 @@ COMPARISONS = {"==": EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST}
 SWAPPED = {">": LESS, ">=": AT_MOST}
 
 
-KNOWN = 1 << 14
+KNOWN = 1 << 9
 """size of the cache of encoded expressions"""
 PassExpression = Any
 """an integer, or a pymbolic expression of loop iterations by name"""

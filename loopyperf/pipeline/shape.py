@@ -161,7 +161,7 @@ def _may_be_waited_for(source: Sequence[Range], where: Surroundings) -> bool:
 
 INSTRUCTION, ENTER, REPEAT, END = range(4)
 """kinds of steps"""
-SHAPES = 64
+SHAPES = 32
 """size of the cache of shapes"""
 SEARCHED = -1
 """value of :attr:`ResultLookup.back`: the result is found by its iterations"""

@@ -116,7 +116,7 @@ class TimedWarps:
         An instruction that executes in a share of the iterations has its latencies multiplied by that share.
         """
         shares = [
-            min(1.0, float(each.executions) / runs) if runs else 1.0
+            float(each.executions) / runs if runs else 1.0
             for each, runs in zip(self.graph.instructions, self.runs, strict=True)
         ]
         pairs = zip(self.times, shares, strict=True)

@@ -251,7 +251,7 @@ def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[
     return Affine.around(substituted(variable.expression, own)) if own else None
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 10)
 def substituted(expression: Any, values: tuple[tuple[str, Any], ...]) -> Any:
     """Return *expression* with names replaced by *values*, evaluated if no names are left."""
     found: Any = substitute(expression, {name: expression_of(each) for name, each in values})
@@ -272,13 +272,13 @@ def names_of_variable(variable: Any) -> frozenset[str]:
     return names_in_expression(variable.expression)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 10)
 def names_in_expression(expression: Any) -> frozenset[str]:
     """Return the names in a pymbolic expression, including names of functions."""
     return frozenset(map(str, DependencyMapper(composite_leaves=False)(expression)))
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 10)
 def _text(expression: Any) -> str:
     """Return *expression* as text, the sort key of terms."""
     return str(expression)

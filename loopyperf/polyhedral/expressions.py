@@ -63,7 +63,7 @@ def _in_iterations(expression: prim.ExpressionNode, iterations: IterationRanges)
     return function(*[iterations[name] for name in names])
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 10)
 def _compiled(expression: prim.ExpressionNode) -> tuple[Sequence[str], Callable[..., Any]]:
     """Return the names in *expression*, and a compiled function of them; compiled because of many evaluations."""
     names = sorted(names_of([expression]))
@@ -118,7 +118,7 @@ def in_terms_of(expression: Any, iterations: Mapping[str, Any]) -> Any:
     return _node_in_terms_of(expression, own)
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 11)
 def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any], ...]) -> Any:
     """Return *expression* with the names in *own* replaced; cached, since copies of a loop repeat it."""
     iterations = dict(own)
@@ -161,7 +161,7 @@ def times_held(condition: Any, loops: Trips) -> int:
     return _times_held(condition, tuple(loops))
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 10)
 def _times_held(condition: Any, loops: Trips) -> int:
     return _runs(condition, loops, {})
 

@@ -25,7 +25,7 @@ OfBox = Callable[[Box], Value]
 """function of a box, evaluated in many boxes"""
 
 ANYTHING: Range = (-inf, inf)
-KNOWN = 1 << 14
+KNOWN = 1 << 9
 """size of the caches of analyzed expressions"""
 
 

@@ -7,6 +7,7 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import count
 from math import inf
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def test_archive_of_many_values_is_rejected(path: Path, monkeypatch: pytest.Monk
     path.write_bytes(encode(FIRST) + encode(msgspec.structs.replace(MEASURED, samples=(1.0,) * 1000)))
     with pytest.raises(ArchiveError, match=r"cannot read .*: more than 1,000 values"):
         read_archive(path)
+
+
+@pytest.mark.parametrize(("limit", "number"), [("MOST", 2**12), ("VALUES", 100), ("LONGEST", 2**11)])
+def test_nothing_is_written_that_cannot_be_read_again(
+    tmp_path: Path, limit: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_module, limit, number)
+    with Archive(tmp_path / "new.jsonl", FIRST) as archive:
+        longer = (msgspec.structs.replace(MEASURED, samples=(1e-3,) * 2 * at, attempt=at) for at in count(1))
+        with pytest.raises(ArchiveError, match=r"would be too large to read: .*; use another archive path"):
+            any(map(archive.append, longer))
+        written = len(archive.measurements)
+        assert written > 0
+    assert len(read_archive(tmp_path / "new.jsonl").measurements) == written
 
 
 def test_standing_repeat_is_the_latest_with_the_fastest_reference_kernel() -> None:

@@ -99,6 +99,16 @@ def test_triangle_with_a_core_per_group_takes_its_heaviest_group(model: str) -> 
     assert seconds(TRIANGLE, model, n=60) == pytest.approx(heaviest, rel=0.02)
 
 
+def test_triangle_takes_no_less_time_if_no_warp_has_a_program_of_its_own() -> None:
+    # At n = 1023, one warp lacks a lane and is a class alone; at 1024, all warps are one class with mean executions.
+    kernel = lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<=i}", "b[i] = sum(j, a[j])", assumptions="n >= 1", lang_version=(2018, 2)
+    )
+    kernel = lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", 64, outer_tag="g.0", inner_tag="l.0")
+    fewer, more = (seconds(kernel, "pipeline", n=n) for n in (1023, 1024))
+    assert fewer <= more < 1.03 * fewer
+
+
 BAND = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<n and g-1<=j<=g+1}", "b[g,i] = sum(j, a[g,i] + 0.5f)")
 
 

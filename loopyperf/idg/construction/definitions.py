@@ -123,7 +123,7 @@ def _times(name: str, access: CellAccess, depth: int) -> isl.Map:
     return schedule.intersect_domain(access.values.set.set_tuple_name(name))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 9)
 def _schedule(place: tuple[int, ...], loops: int, depth: int, is_write: bool) -> isl.Map:
     """Return the map from loop values to a time; within a statement, reads precede writes."""
     names = [f"x{loop}" for loop in range(loops)]

@@ -49,6 +49,14 @@ def test_stream_comes_from_dram() -> None:
         assert each.asked == each.waited == {"L1": 1, "L2": 1, "DRAM": 1}
 
 
+def test_all_accesses_of_a_stream_wait_for_dram_if_the_last_group_is_partly_filled() -> None:
+    # 33 of 40 warps are active. Requests count the last one as a whole warp of 4 sectors; it touches one sector.
+    found = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats("a,b", "n"), n=4 * 256 + 1)
+    for each in served(found, a=33 * 4 / 5, b=33 * 4 / 5).values():
+        assert each.asked["DRAM"] == pytest.approx((32 * 4 + 1) / (33 * 4))
+        assert each.waited["DRAM"] == pytest.approx(1)
+
+
 def test_data_that_fit_into_l2_are_fetched_once() -> None:
     # All groups read the same 2^16 floats, 8192 sectors, one after the other: 2^20 / 256 = 4096 groups.
     code = "b[i] = sum(k, a[k])"
