@@ -1,21 +1,17 @@
 """Worker processes, time limits, and validation of executors and limits.
 
 Worker processes come from Pebble: a worker that exceeds its time limit is killed, one that dies is replaced, and the
-others continue. No worker outlives the process that started it, however that process ends.
+others continue.
 
 A time limit interrupts a call in the main thread with an alarm signal. Elsewhere, as in dask's workers, signals do not
 arrive. The call then runs in a daemon thread, which is abandoned when its time is over: it ends by itself or with its
 process.
 """
 
-import ctypes
 import multiprocessing
-import os
 import pickle
 import signal
-import sys
 import threading
-import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -31,14 +27,6 @@ from loopyperf.errors import ParameterError
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
-
-
-LOOK = 1.0
-"""seconds between checks whether the parent process is alive, on systems that do not signal its end"""
-PARENT_DEATH_SIGNAL = 1
-"""the option PR_SET_PDEATHSIG of Linux's prctl(2)"""
-WELL = 256
-"""exit status that replaces 0; not a valid status of a process"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +47,9 @@ def are_forked() -> bool:
     return method == "fork"
 
 
-class Worker(multiprocessing.Process):
-    """A process that never reports exit status 0, because Pebble would wait forever for a worker that exits with 0."""
-
-    @property
-    def exitcode(self) -> int | None:
-        """Return the exit status, with :data:`WELL` in place of 0."""
-        status = super().exitcode
-        return WELL if status == 0 else status
-
-
-class _Context:
-    """A :mod:`multiprocessing` context for Pebble whose processes are :class:`Worker` processes."""
-
-    Process = Worker
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(multiprocessing, name)
-
-
 def process_pool(number: int) -> ProcessPool:
-    """Return a pool of *number* workers, each of which ends with this process."""
-    context: Any = _Context()
-    return ProcessPool(max_workers=number, initializer=end_with_parent, context=context)
-
-
-def end_with_parent() -> None:
-    """Kill this process when its parent ends, even while it computes in C code."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(LOOK)
-    os._exit(1)
+    """Return a pool of *number* workers."""
+    return ProcessPool(max_workers=number)
 
 
 def scheduled(

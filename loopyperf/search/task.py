@@ -15,7 +15,7 @@ from pebble import ProcessExpired
 
 from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import LoopyperfError, ParameterError, one_line
-from loopyperf.executors import WELL, TimeIsUp, limited
+from loopyperf.executors import TimeIsUp, limited
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.kernel.kernel import declared_group
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS
@@ -110,8 +110,7 @@ def refused(
 def failed(error: BaseException, seconds: float | None) -> Unanswered:
     """Return the reason why a worker gave no result; *seconds* is its time limit."""
     if isinstance(error, ProcessExpired):
-        status = 0 if error.exitcode == WELL else error.exitcode
-        return Unanswered(f"the worker process died (exit status {status})")
+        return Unanswered(f"the worker process died (exit status {error.exitcode})")
     if isinstance(error, TimeoutError) and seconds is not None:
         return _too_late(seconds)
     return Unanswered(_in_words(error))

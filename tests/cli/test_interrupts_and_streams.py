@@ -1,4 +1,4 @@
-"""Tests of commands that end early: interrupted, terminated, or with standard output full or closed."""
+"""Tests of commands that end early: interrupted or terminated, or whose output cannot be encoded."""
 
 import os
 import signal
@@ -21,7 +21,6 @@ from tests.cli.runner import run
 
 ROOT = Path(__file__).parents[2]
 DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"
-FULL = Path("/dev/full")
 
 
 def interrupted(*_: object, **__: object) -> NoReturn:
@@ -77,54 +76,15 @@ def test_import_error_gives_one_line_and_status_1(module: str, tmp_path: Path) -
     assert ended.stderr.startswith("Error: loopyperf cannot start: it is torn to pieces; ")
 
 
-def test_os_error_is_raised_unchanged_if_stdout_is_writable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_os_error_gives_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*_: object, **__: object) -> NoReturn:
-        raise OSError("of another file")
+        raise OSError(28, "No space left on device", "fit.json")
 
     monkeypatch.setattr(estimate, "estimate", refused)
-    with pytest.raises(OSError, match="of another file"):
+    with pytest.raises(SystemExit) as ended:
         main(["estimate", DOUBLED, "--set", "n=64"])
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
-@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["devices"], ["devices", "--json"]])
-def test_full_stdout_gives_one_line_and_status_1(arguments: list[str], unbuffered: str) -> None:
-    with FULL.open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "loopyperf", *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
-    assert ended.stderr.startswith("Error: cannot write to standard output: [Errno 28]")
-
-
-def run_with_closed_streams(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return how a command ends if a shell starts it with the redirections *streams*, which close streams."""
-    line = f'"$@" {streams}'
-    started = ["sh", "-c", line, "sh", sys.executable, "-m", "loopyperf", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(started, env=environment, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["devices"], ["devices", "--json"]])
-def test_closed_stdout_gives_one_line_and_status_1(arguments: list[str]) -> None:
-    ended = run_with_closed_streams(">&-", *arguments)
-    message = "Error: cannot write to standard output: [Errno 9] Bad file descriptor\n"
-    assert (ended.returncode, ended.stderr) == (1, message)
-    assert run_with_closed_streams(">&- 2>&-", *arguments).returncode == 1
-
-
-def test_interrupt_has_status_130_if_stderr_is_closed(tmp_path: Path) -> None:
-    file = tmp_path / "interrupting.py"
-    file.write_text("raise KeyboardInterrupt", encoding="utf-8")
-    assert run_with_closed_streams("2>&-", "estimate", f"{file}:f").returncode == 130
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("Error: fit.json: No space left on device")
 
 
 # {{{ environment
@@ -144,7 +104,10 @@ def test_ascii_output_replaces_other_characters() -> None:
     plain, full = run_estimate(PYTHONIOENCODING="ascii"), run_estimate(PYTHONIOENCODING="utf-8")
     assert (plain.returncode, plain.stderr) == (0, b"")
     assert "µs" in full.stdout.decode()
-    assert plain.stdout.decode("ascii").split() == full.stdout.decode().replace("µ", "u").replace("·", "*").split()
+    assert (
+        plain.stdout.decode("ascii").split()
+        == full.stdout.decode().encode("ascii", "backslashreplace").decode().split()
+    )
 
 
 def test_unwritable_cache_gives_an_estimate_and_one_warning() -> None:
@@ -173,12 +136,9 @@ variants = {"one": spin, "other": spin}
 """computes in C code, where Python handles no signals"""
 
 
-OTHER_SIGNALS = [(signal.SIGHUP, 129), (signal.SIGKILL, -9)]
-
-
 @pytest.mark.parametrize(
     ("number", "status"),
-    [(signal.SIGTERM, 143), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHER_SIGNALS)],
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
 )
 def test_terminated_command_leaves_no_workers(number: int, status: int, tmp_path: Path) -> None:
     (tmp_path / "hanging.py").write_text(HANGING)
@@ -195,7 +155,7 @@ def test_terminated_command_leaves_no_workers(number: int, status: int, tmp_path
         _, message = command.communicate(timeout=60)
     finally:
         command.kill()  # its workers compute without end
-    assert (command.returncode, message) == (status, b"" if number == signal.SIGKILL else b"Terminated\n")
+    assert (command.returncode, message) == (status, b"Terminated\n")
     wait_until(lambda: not any(is_alive(each) for each in workers(tmp_path)))
 
 

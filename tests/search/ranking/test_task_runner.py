@@ -34,9 +34,7 @@ def tenth(number: int) -> float:
 
 
 ENDINGS: dict[int, Callable[[], object]] = {
-    1: lambda: os._exit(0),
     2: lambda: os._exit(3),
-    3: lambda: os.execv("/bin/true", ["true"]),
     4: lambda: os.kill(os.getpid(), signal.SIGKILL),
     5: lambda: os.kill(os.getpid(), signal.SIGTERM),
     6: lambda: ctypes.string_at(0),
