@@ -3,8 +3,8 @@ Predicted and measured times
 ============================
 
 :func:`~loopyperf.explain.plots.plot_predictions` compares predicted with measured times.
-:func:`~loopyperf.explain.plots.plot_residuals` and :func:`~loopyperf.explain.plots.plot_residual_panels` plot the
-errors against the operations and memory accesses of the kernels.
+:func:`~loopyperf.explain.plots.plot_residuals` plots the errors against the share of an operation or memory access in
+the predicted times.
 """
 
 # %%
@@ -23,7 +23,3 @@ plots.plot_predictions(found)
 # %%
 # Errors that grow with the share of an operation suggest that its weight is wrong.
 plots.plot_residuals(found.observations, fit, "f32 add")
-
-# %%
-# The first panels show the operations with the largest shares of the predicted times.
-plots.plot_residual_panels(found.observations, fit, at_most=3)

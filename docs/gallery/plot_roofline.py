@@ -35,6 +35,6 @@ def matmul(tile: int = 16) -> lp.TranslationUnit:
 
 # %%
 # Each sloped line is the bandwidth of a memory level. The kernel has one marker for each level, at its arithmetic
-# intensity for this level. The filled marker belongs to the limiting level. The arrow points from the predicted to the
+# intensity for this level. The filled marker belongs to the limiting level. The line leads from the predicted to the
 # attainable performance: for a small matrix, there are too few warps to hide latencies.
 plots.plot_roofline(lpp.roofline(matmul(), n=128, device="nvidia-v100"))

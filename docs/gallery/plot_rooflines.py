@@ -10,7 +10,6 @@ devices.
 # To compare variants, pass a dict of names and rooflines. A five-point stencil moves the same number of bytes from DRAM
 # with and without a tile in local memory, but the tile and its halo cost additional instructions.
 from kernels import element_product, stencil
-from matplotlib.figure import Figure
 
 import loopyperf as lpp
 from loopyperf.explain import plots
@@ -23,9 +22,7 @@ plots.plot_roofline(
 )
 
 # %%
-# To compare devices, pass a list of rooflines. Each device has its own line width and shade. The kernel multiplies a
-# small matrix by the nodal values of each element, as in discontinuous Galerkin methods.
-ax = Figure(figsize=(6.4, 5), layout="constrained").subplots()
+# To compare devices, pass a list of rooflines. Each device has its own color. The kernel multiplies a small matrix by
+# the nodal values of each element, as in discontinuous Galerkin methods.
 devices = ["nvidia-h200", "amd-mi210"]
-rooflines = [lpp.roofline(element_product(), n=2**17, device=device) for device in devices]
-plots.plot_roofline(rooflines, ax=ax)
+plots.plot_roofline([lpp.roofline(element_product(), n=2**17, device=device) for device in devices])

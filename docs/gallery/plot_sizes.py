@@ -19,6 +19,6 @@ fit = lpp.load_fit(bundled_fits() / "nvidia-h200" / "linear.json")
 est = lpp.estimate(element_product(), n=2 ** np.arange(8, 21), fit=fit)
 
 # %%
-# The band is the prediction interval. If you pass ``fit=``, hatching marks the sizes at which the fit extrapolates,
+# The band is the prediction interval. If you pass ``fit=``, markers are hollow at sizes where the fit extrapolates,
 # that is, at which the count of some property is outside the range of the measured kernels.
 plots.plot_sizes(est, "n", fit=fit)

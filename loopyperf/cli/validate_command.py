@@ -22,6 +22,8 @@ from loopyperf.predict.validate import validate as run_validation
 from loopyperf.units import UNBROKEN, duration, in_percent
 
 OUTSIDE = "!"
+RESIDUALS = 6
+"""maximum number of charts of errors, for the properties with the largest shares of the predicted times"""
 MEANING = f"{OUTSIDE} measured time is outside the interval"
 
 
@@ -95,9 +97,10 @@ def _row(each: Prediction) -> tuple[str, ...]:
 
 def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
     """Draw the charts of *found* into *folder* and return their files; *plots* is :mod:`loopyperf.explain.plots`."""
-    figures = {
-        "predicted": plots.plot_predictions(found.predictions),
-        "residuals": plots.plot_residual_panels(found.observations, found.fit),
+    columns = plots.plot_accuracy.columns_by_share(found.observations, found.fit)[:RESIDUALS]
+    figures = {"predicted": plots.plot_predictions(found.predictions)} | {
+        f"residuals-{number}": plots.plot_residuals(found.observations, found.fit, column)
+        for number, column in enumerate(columns, start=1)
     }
     try:
         for name, figure in figures.items():

@@ -10,12 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from loopyperf.device.vocabulary import Vocabulary
-from loopyperf.explain.plots.figures import Artist, Axes, Figure, style
-from loopyperf.explain.plots.plot_roofline import Rooflines, drawn_launches, mark_of, rooflines_by_name, roofs_in_words
+from loopyperf.explain.plots.figures import Artist, Figure, style
 from loopyperf.explain.review import LaunchReview
-from loopyperf.explain.roofline_chart import LaunchUnderRoofs
 from loopyperf.explain.waiting import Span, Timeline
-from loopyperf.units import amount, duration, in_percent, prefixed, printable
+from loopyperf.units import amount, in_percent, prefixed, printable
 
 # {{{ memory levels
 
@@ -214,24 +212,3 @@ def _of_the_page(name: str, value: str, prefix: str) -> str:
     for color, of_the_page in OF_THE_PAGE.items():
         value = re.sub(rf"{color}\b", of_the_page, value)
     return value.replace("url(#", f"url(#{prefix}")
-
-
-def roofline_tooltips(ax: Axes, roofline: Rooflines) -> dict[Artist, str]:
-    """Return the tooltip of each roof and each launch of *roofline* (one or several), by its mark on *ax*."""
-    points = drawn_launches(roofline)
-    words = roofs_in_words(*rooflines_by_name(roofline).values())
-    words |= {
-        mark_of("launch", point.number): _in_words(point.name, point.launch, point.roofline.model) for point in points
-    }
-    return {mark: words[name] for mark in ax.get_children() if (name := mark.get_gid()) is not None and name in words}
-
-
-def _in_words(name: str, launch: LaunchUnderRoofs, model: str) -> str:
-    bound = f"{prefixed(launch.attainable, 'flop/s')} at most, {duration(launch.seconds)} at least"
-    predicted = "" if launch.predicted is None else f"; {duration(launch.predicted)} by {model}, {_reached(launch)}"
-    intensities = ", ".join(f"{each:.3g} flop/B by {memory}" for memory, each in launch.intensities.items())
-    return f"{name}: {bound}{predicted}; {intensities or 'no memory traffic'}; bound: {launch.bound}"
-
-
-def _reached(launch: LaunchUnderRoofs) -> str:
-    return f"{prefixed(launch.performance, 'flop/s')}, {launch.share_in_words}"

@@ -19,12 +19,12 @@ from loopyperf.errors import LoopyperfError, by_reason, in_short
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis
 from loopyperf.explain.difference import Difference, signed
 from loopyperf.explain.difference_parts import LinePair
-from loopyperf.explain.drawings import embedded, memory_chart, roofline_tooltips, timeline_chart, wait_class
+from loopyperf.explain.drawings import embedded, memory_chart, timeline_chart, wait_class
 from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_of_peak
-from loopyperf.explain.plots.figures import Figure, style
-from loopyperf.explain.plots.plot_roofline import plot_roofline
+from loopyperf.explain.plots.figures import Figure, style, with_legend
+from loopyperf.explain.plots.plot_roofline import draw_roofline
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.explain.waiting import WAITS
 from loopyperf.files import user_data_name
@@ -103,8 +103,8 @@ TEMPLATE = Path(__file__).parent / "template"
 CODE = re.compile("`([^`]+)`")
 NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
 """matches names of device parameters, e.g. ``memory.DRAM.latency``"""
-CHART = (4.8, 4.2)
-"""size in inches, chosen so that the text is legible on a phone"""
+CHART = (4.8, 3.4)
+"""size in inches without the legend, chosen so that the text is legible on a phone"""
 REFRESHED = 2
 """reload interval of a watched page, in seconds"""
 SHOWN = 0.01
@@ -272,8 +272,8 @@ def _roofline_chart(explanation: Explanation) -> Markup:
     with style.context("default"):
         ax = Figure(figsize=CHART, layout="constrained").subplots()
         drawn = rooflines if len(rooflines) > 1 else next(iter(rooflines.values()))
-        figure = plot_roofline(drawn, ax=ax)
-        return Markup(embedded(figure, title, "roofline-", roofline_tooltips(ax, drawn)))
+        tooltips = draw_roofline(ax, drawn)
+        return Markup(embedded(with_legend(ax, grows=True), title, "roofline-", tooltips))
 
 
 def _style() -> str:

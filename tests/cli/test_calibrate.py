@@ -252,12 +252,13 @@ def test_validate_writes_charts(kernels: Path, tmp_path: Path):
     folder = tmp_path / "charts" / "of the errors"
     printed = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", folder)
     assert (printed.exit_code, printed.stderr) == (0, "")
-    assert sorted(path.name for path in folder.iterdir()) == ["predicted.svg", "residuals.svg"]
+    names = ["predicted.svg", *(f"residuals-{number}.svg" for number in range(1, 7))]
+    assert sorted(path.name for path in folder.iterdir()) == names
     assert all(path.read_text().startswith("<?xml") for path in folder.iterdir())
-    # Every property that the kernels contain has a panel; long names are wrapped.
-    shown = set(re.findall(r"<!-- share of (.*?) -->", (folder / "residuals.svg").read_text()))
-    assert {"f32 add", "f32 mul", "launches", "work-groups"} <= shown
-    assert f"charts: {folder / 'predicted.svg'}, {folder / 'residuals.svg'}" in printed.stdout
+    # Each chart of errors is for another property.
+    shown = [re.findall(r"<!-- share of (.*?) in the", (folder / name).read_text()) for name in names[1:]]
+    assert len({name for (name,) in shown}) == 6
+    assert f"charts: {', '.join(str(folder / name) for name in names)}" in printed.stdout
 
 
 def test_validate_refuses_a_path_that_it_cannot_write_charts_to(kernels: Path, tmp_path: Path):

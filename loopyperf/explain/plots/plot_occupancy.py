@@ -1,35 +1,17 @@
 """Plot performance against occupancy, and the start and finish of groups."""
 
-from collections.abc import Collection, Mapping, Sequence
-from math import isclose
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from loopyperf.errors import ParameterError
-from loopyperf.explain.plots.figures import (
-    COLORS,
-    DASHES,
-    POINTS,
-    Axes,
-    Figure,
-    LineStyle,
-    axes,
-    figure_of,
-    hollow,
-    ink,
-    legend_above,
-    line_styles,
-    ticker,
-)
-from loopyperf.explain.plots.plot_roofline import name_levels, names_in_lines
+from loopyperf.explain.plots.figures import Axes, Figure, axes, ink, styles, ticker, with_legend
 from loopyperf.pipeline import GroupTimes
 from loopyperf.predict.compare import OccupancyComparison
 
 Points = Sequence[tuple[float, float]]
 """points of (resident warps per core, performance)"""
-ALIKE = 0.005
-"""relative difference up to which two lines look the same"""
-THIN = 0.6
-"""width of a line between measured points, in points"""
+DASHES = "--", ":", "-."
+"""line styles of bounds"""
 
 
 def plot_over_occupancy(
@@ -44,11 +26,10 @@ def plot_over_occupancy(
     """Plot performance (y) against the resident warps per core (x), with one line for each of *lines*.
 
     *lines* maps names to points, and *ylabel* names the performance and its unit. Or *lines* is the result of
-    :func:`loopyperf.compare_occupancies`: then there is a line for each model, in runs of the kernel per second. Lines
-    that look the same are drawn as one, with all their names, unless they have measured points. *measured* points are
-    hollow and have the color of the line with the same name; where a marker repeats, thin dashes join them. *bounds*
-    are dashed upper bounds. The layout is that of Fig. 3 of Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et
-    al.
+    :func:`loopyperf.compare_occupancies`: then there is a line for each model, in runs of the kernel per second. Later
+    lines are thinner, so that all of several coinciding lines are visible. *measured* points are hollow, with the color
+    and the marker of the line with the same name. *bounds* are horizontal dashed lines. The layout is that of Fig. 3 of
+    Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et al.
 
     :raises ParameterError: *lines* are points, and *ylabel* is missing.
     """
@@ -58,74 +39,25 @@ def plot_over_occupancy(
         lines, ylabel = lines.points, ylabel or "performance (runs/s)"
     if not ylabel:
         raise ParameterError("the points need a unit; pass ylabel, e.g. ylabel='Gflop/s'")
-    ax = axes(ax)
+    drawn = axes(ax)
     known = measured or {}
-    merged = _similar({name: line for name, line in lines.items() if line}, alone=known)
-    names = [*merged, *(name for name in known if name not in merged)]
-    for name, style in zip(names, line_styles(), strict=False):
-        if name in merged:
-            ax.plot(*_sorted(lines[name]), **style, markersize=4, label=", ".join(merged[name]))
-        if known.get(name):
-            label = None if lines.get(name) else f"{name}, measured"
-            ax.plot(*_sorted(known[name]), **hollow(style), **_between_measured(style), label=label)
+    names = [name for name in {**lines, **known} if lines.get(name) or known.get(name)]
+    for name, style in zip(names, styles(len(names)), strict=True):
+        if line := lines.get(name):
+            drawn.plot(*zip(*sorted(line), strict=True), **style, linewidth=style["markersize"] / 3, label=name)
+        if points := known.get(name):
+            label = None if line else f"{name}, measured"
+            drawn.plot(*zip(*sorted(points), strict=True), **style, linestyle="none", fillstyle="none", label=label)
     if any(lines.get(name) for name in known):
-        ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    ax.set_xlim(left=0)
-    if bounds:
-        _draw_bounds(ax, bounds)
-    ax.set_ylim(bottom=0)
-    ax.yaxis.set_major_formatter(scale)
-    legend_above(ax)
-    return figure_of(ax)
-
-
-def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
-    """Draw *bounds* up to the end of the lines, with their names to the right, where the axis has no ticks."""
-    end = ax.get_xlim()[1]
-    for bound in bounds.values():
-        ax.plot([0, end], [bound, bound], color=ink(ax), linestyle="--", linewidth=1)
-    names, share = names_in_lines(ax, list(bounds))
-    name_levels(ax, dict(zip(names, bounds.values(), strict=True)), end)
-    ax.set_xlim(0, end / (1 - share))
-    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= end])
-
-
-def _between_measured(style: LineStyle) -> dict[str, Any]:
-    """Return the line style between measured points: none, or thin dashes if their marker was used before."""
-    is_first = style["linestyle"] == DASHES[0]
-    return {"linestyle": "none"} if is_first else {"linestyle": style["linestyle"], "linewidth": THIN}
-
-
-def _similar(lines: Mapping[str, Points], alone: Collection[str]) -> dict[str, list[str]]:
-    """Return the names of each drawn line by its first name; lines in *alone* are not merged with others."""
-    found: dict[str, list[str]] = {}
-    for name, line in lines.items():
-        drawn = (each for each in found if name not in alone and each not in alone and _is_similar(lines[each], line))
-        found.setdefault(next(drawn, name), []).append(name)
-    return found
-
-
-def _is_similar(one: Points, other: Points) -> bool:
-    first, second = sorted(one), sorted(other)
-    return len(first) == len(second) and all(
-        warps == others and isclose(found, seen, rel_tol=ALIKE)
-        for (warps, found), (others, seen) in zip(first, second, strict=True)
-    )
-
-
-def _sorted(points: Points) -> tuple[list[float], list[float]]:
-    ordered = sorted(points)
-    return [warps for warps, _ in ordered], [found for _, found in ordered]
-
-
-BAR = COLORS[5]
-"""a dark color, on which points of either text color are visible"""
-LARGEST = 3.0
-"""maximum size of a marker, in points"""
-GAP = 0.1
-"""gap between bars as a share of a row; used only if it is at least one point, because thinner gaps look uneven"""
+        drawn.plot([], [], "o", color="grey", fillstyle="none", label="measured")
+    for (name, bound), dash in zip((bounds or {}).items(), cycle(DASHES)):
+        drawn.axhline(bound, color=ink(drawn), linestyle=dash, linewidth=1, label=name)
+    drawn.set(xlabel=xlabel, ylabel=ylabel)
+    drawn.set_xlim(left=0)
+    drawn.set_ylim(bottom=0)
+    drawn.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    drawn.yaxis.set_major_formatter(scale)
+    return with_legend(drawn, grows=ax is None)
 
 
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
@@ -137,26 +69,17 @@ def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: 
     are no bars.
     """
     groups = groups if isinstance(groups, Mapping) else {each.group: each for each in groups}
-    ax = axes(ax)
+    drawn = axes(ax)
     starts = [float(each.start) for each in groups.values()]
-    room = POINTS * figure_of(ax).get_figheight() * ax.get_position().height / max(len(groups), 1)
-    ax.barh(
-        list(groups),
-        [float(each.finish) - start for each, start in zip(groups.values(), starts, strict=True)],
-        left=starts,
-        height=1 - GAP if room * GAP >= 1 else 1,
-        color=BAR,
-        label="start to finish",
-    )
+    lengths = [float(each.finish - each.start) for each in groups.values()]
+    drawn.barh(list(groups), lengths, left=starts, height=0.9, label="start to finish")
     reached = [(float(time), number) for number, each in groups.items() for time in each.milestones]
     if reached:
-        at, numbers = zip(*reached, strict=True)
-        mark = min(LARGEST, room / 2)
-        ax.plot(at, numbers, "o", color=ink(ax), markersize=mark, label="shares of its instructions issued")
-        legend_above(ax)
-    ax.set(xlabel="time (cycles)", ylabel="group")
-    ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
-    ax.set_xlim(left=0)
-    if groups:
-        ax.set_ylim(max(groups) + 0.5, min(groups) - 0.5)
-    return figure_of(ax)
+        label = "shares of its instructions issued"
+        drawn.plot(*zip(*reached, strict=True), ".", color=ink(drawn), markersize=3, label=label)
+    drawn.set(xlabel="time (cycles)", ylabel="group")
+    drawn.yaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
+    drawn.set_xlim(left=0)
+    drawn.margins(y=0)
+    drawn.invert_yaxis()
+    return with_legend(drawn, grows=ax is None)

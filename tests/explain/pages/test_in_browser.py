@@ -134,7 +134,6 @@ def test_text_of_source_and_roofline_has_enough_contrast(browser: Any, tmp_path:
     with watching(browser, page.as_uri(), color_scheme=scheme) as watched:
         for sort in ("k", "n", "o", "p", "mi"):
             assert_contrast(watched, f"#source .code .{sort}")
-        assert watched.page.locator("svg g:has(> text) path").count() > 0, "names of memories have boxes"
         assert_contrast(watched, "#roofline svg text")
 
 
@@ -206,7 +205,8 @@ def test_launches_and_roofs_show_their_values_as_tooltips(browser: Any, tmp_path
     roofs |= {f"{name}, {prefixed(each, 'flop/s')}" for name, each in on.roofline.peaks.items()}
     assert len(roofs) == 7
     with watching(browser, page.save(tmp_path / "page.html").as_uri()) as watched:
-        marks = watched.seen("#roofline svg g:has(> title)").all()
+        # Horizontal lines have no height, so they do not count as visible.
+        marks = watched.page.locator("#roofline svg g:has(> title)").all()
         tooltips = {tooltip(watched, mark) or "" for mark in marks}
     assert roofs <= {each.partition(";")[0] for each in tooltips}
     # c = b + b: one flop per 12 bytes.
