@@ -8,10 +8,10 @@ import click
 from loopyperf.calibration.calibrate import calibrate as run_calibration
 from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer, show_beside
-from loopyperf.cli.coverage_command import show_coverage, show_gaps
+from loopyperf.cli.console import print_in, show_beside
+from loopyperf.cli.coverage_command import coverage_text, show_gaps
 from loopyperf.cli.progress import campaign_bar
-from loopyperf.cli.streams import is_quiet
+from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.units import in_percent
@@ -30,7 +30,7 @@ from loopyperf.units import in_percent
 @click.option(
     "--coverage", "whole_coverage", is_flag=True, help="Print the kernels that exercise each property, not only gaps."
 )
-@settings.as_json
+@settings.form
 def calibrate_command(
     backend: str,
     device: str | None,
@@ -43,7 +43,7 @@ def calibrate_command(
     counting: Counting,
     samples: bool,
     whole_coverage: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Time the measurement kernels on a device and fit a model to the times.
 
@@ -65,12 +65,10 @@ def calibrate_command(
             samples=samples,
             progress=report,
         )
-    if as_json:
-        print_json(fit_document(fit))
+    coverage = [coverage_text(fit.coverage)] if whole_coverage else []
+    print_in(form, lambda: [fit.report_text(), *coverage], fit.records, lambda: fit_document(fit))
+    if form != "text":
         return
-    show_answer(fit)
-    if whole_coverage:
-        show_coverage(fit.coverage)
     if not is_quiet():
         show_gaps(fit.coverage)
     show_beside(f"timed by the wall clock, {protocol}; {noise(fit)}")

@@ -1,5 +1,7 @@
 """``loopyperf estimate``: predict the run time of a kernel."""
 
+from typing import Any
+
 import click
 
 from loopyperf.cli import settings
@@ -8,53 +10,24 @@ from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.cli.settings import BACKEND
 from loopyperf.cli.streams import Form
-from loopyperf.counts.execution import COUNTINGS, Counting
+from loopyperf.counts.execution import COUNTINGS
 from loopyperf.predict.estimate import estimate
-from loopyperf.stages.compiled import Compiler
 
 
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
-@settings.kernel
-@settings.sizes
-@settings.typical
-@settings.device
-@settings.model
-@settings.fit
+@settings.predicting(*settings.OF_KERNEL)
 @click.option(
     "--backend",
     type=BACKEND,
     help="Backend with which the fit was measured, or on which `sampled` and `learned` run: opencl or cuda.",
 )
 @click.option("--counting", type=click.Choice(COUNTINGS), help=f"{settings.HOW_TO_COUNT}; default: as in the fit.")
-@settings.compiler
-@settings.form
-def estimate_command(
-    kernel: str,
-    sizes: dict[str, int],
-    typical: dict[str, float] | None,
-    device: str | None,
-    model: str | None,
-    fit: str | None,
-    backend: str | None,
-    counting: Counting | None,
-    compiler: Compiler,
-    form: Form,
-) -> None:
+def estimate_command(kernel: str, form: Form, **options: Any) -> None:
     """Predict the run time of a Loopy kernel.
 
     FUNCTION in FILE.py returns the kernel. The table breaks the time down by property.
     """
     program = load_program(kernel)
     with working("estimating"):
-        answer = estimate(
-            program,
-            device=device,
-            model=model,
-            fit=fit,
-            backend=backend,
-            counting=counting,
-            compiler=compiler,
-            typical=typical,
-            parameters=sizes,
-        )
+        answer = estimate(program, **options)
     print_answer(answer, form)
