@@ -158,7 +158,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a trace": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100),
-        ["doubled(n=4096) on a core of nvidia-v100", "launch", "cycles"],
+        ["doubled(n=4096) on nvidia-v100", "launch", "cycles"],
     ),
     "a launch of a trace": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0],

@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import inf
 
 from loopyperf.calibration.fit_library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.calibration.fits import Fit, Provenance
@@ -20,14 +21,20 @@ from loopyperf.device.device_library import (
     load_device,
     slug_of,
 )
+from loopyperf.device.parts import Lanes
+from loopyperf.device.substitutes import lacking
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import Environment
+from loopyperf.units import in_percent
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
 WITHOUT_FIT = "pipeline"
 """default model for devices without a fit: the most detailed one that needs only device parameters"""
+
+PUBLISHED = 0.22
+"""error of this model with published parameters: geometric mean over the H200's calibration (docs/accuracy/h200.md)"""
 
 FitChoice = Fit | str | os.PathLike[str]
 """a fit or the path of one"""
@@ -82,10 +89,24 @@ def fit_with_notes(model: str | None, device: str | None, backend: str | None) -
 def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
     """Return the fit or device parameters that predict for *device* if no model is given, with notes.
 
-    The best fit for the device is preferred to its parameters, which :data:`WITHOUT_FIT` uses. If *backend* is given,
-    or neither *device* nor ``LOOPYPERF_DEVICE``, the result is always a fit, as in :func:`chosen_fit`. Raises
-    :class:`UnknownDeviceError` if there is neither.
+    This is the only rule for the default of all functions and commands: the fit with the smallest error on held-out
+    kernel classes, unless it exceeds :data:`PUBLISHED`; otherwise the parameters, which :data:`WITHOUT_FIT` uses. A fit
+    without a cross-validation counts as good. If *backend* is given, the result is always a fit, as in
+    :func:`chosen_fit`. Raises :class:`UnknownDeviceError` if there is neither.
     """
+    found, notes = _fit_or_device(device, backend)
+    if backend is not None or isinstance(found, Device) or not PUBLISHED < found.held_out_error < inf:
+        return found, notes
+    described = description_or_none(found.slug)
+    if described is None or described.lanes == Lanes.IN_TURN or lacking(described):
+        return found, notes
+    return described, (
+        f"the fit has an error of {in_percent(found.held_out_error)} on held-out kernel classes; using the "
+        f"{WITHOUT_FIT!r} model with published device parameters (model={found.model!r} selects the fit)",
+    )
+
+
+def _fit_or_device(device: DeviceChoice | None, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
     requested = os.environ.get(DEVICE_VARIABLE) or None if device is None else device
     if requested is None or (isinstance(requested, str) and not is_path(requested)):
         return _usual_by_name(requested, backend)
@@ -100,7 +121,7 @@ def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device,
     try:
         return fit_with_notes(None, name, backend)
     except UnknownDeviceError:
-        described = None if name is None or backend is not None else _described(name)
+        described = None if backend is not None else _described(name)
         if described is None:
             raise
     return _usual_of(described, backend)
@@ -119,9 +140,9 @@ def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[
     )
 
 
-def _described(name: str) -> Device | None:
+def _described(name: str | None) -> Device | None:
     try:
-        return load_device(name)
+        return chosen_device(name)
     except UnknownDeviceError:
         return None
 

@@ -24,7 +24,7 @@ from loopyperf.models.linear import Sensitivity, sensitivity_of, side
 from loopyperf.models.model_interface import Basis
 from loopyperf.models.result import LEVEL
 from loopyperf.models.workload import LAUNCHES, shown
-from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
+from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
 SCHEMA = 2
 """Schema version of the fit files that this version writes."""
@@ -166,6 +166,10 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
             remarks=list(self._remarks()),
         )
 
+    def records(self) -> list[dict[str, object]]:
+        """Return a row for each weight."""
+        return [{"column": name, "weight": weight} for name, weight in self.weights.items()]
+
     def _origin(self) -> Iterator[str]:
         """Yield the number of weights and measurements, the rank, and the residuals."""
         yield f"{number_of(len(self.weights), 'weight')} of {self.basis}"
@@ -203,7 +207,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def _in_words(self, name: str, weight: float) -> str:
         if self.basis == "counts":
             return unit_cost(weight)
-        return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{weight:.3g} times"
+        return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{ratio_in_words(weight)} times"
 
     def _most_in_words(self, name: str) -> str:
         if name not in self.ranges:

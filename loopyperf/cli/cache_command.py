@@ -7,8 +7,10 @@ from typing import Any
 import click
 import loopy as lp
 
-from loopyperf.cli.console import print_json, show
-from loopyperf.cli.settings import as_json as json_option
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_in, show
+from loopyperf.cli.streams import Form, is_quiet
+from loopyperf.display import ReportText
 from loopyperf.files import why_unwritable
 from loopyperf.stages.cache import (
     CACHE_VARIABLE,
@@ -30,12 +32,13 @@ LABELS = {"holds": "entries", "of other versions": "from other versions", "half 
 @click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
 @click.option("--clear", is_flag=True, help="Delete all cached files.")
 @click.option("--clear-stale", is_flag=True, help="Delete incomplete files and files from other versions.")
-@json_option
-def cache_command(clear: bool, clear_stale: bool, as_json: bool) -> None:
+@settings.form
+def cache_command(clear: bool, clear_stale: bool, form: Form) -> None:
     """Show or clear the result cache.
 
-    The cache keeps counts and predictions for later processes. Other files in its folder are never deleted. Exit with
-    status 1 if a file cannot be deleted.
+    The cache keeps counts and predictions for later processes. Other files in its folder are never deleted. With
+    --quiet, print only the number of bytes that it holds, or that were removed. Exit with status 1 if a file cannot be
+    deleted.
     """
     folder = cache_folder() or own_folder()
     found = entries(folder)
@@ -54,13 +57,21 @@ def cache_command(clear: bool, clear_stale: bool, as_json: bool) -> None:
             "of other versions": _sum([each for each in found if each.is_whole and not _is_readable(each)]),
             "half written": _sum([each for each in found if not each.is_whole]),
         }
-    if as_json:
-        print_json(shown)
+    lines = [_in_words(name, value) for name, value in shown.items()]
+    if form != "text":
+        print_in(form, lambda: [ReportText("", remarks=lines)], lambda: _records(shown), lambda: shown)
+    elif is_quiet():
+        show(str(shown["removed" if "removed" in shown else "holds"]["bytes"]))
     else:
-        for name, value in shown.items():
-            show(_in_words(name, value))
+        for line in lines:
+            show(line)
     if left:
         raise SystemExit(1)
+
+
+def _records(shown: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each kind of files."""
+    return [{"kind": name, **value} for name, value in shown.items() if isinstance(value, dict)]
 
 
 def _is_readable(entry: Entry) -> bool:

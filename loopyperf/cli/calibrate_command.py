@@ -8,10 +8,10 @@ import click
 from loopyperf.calibration.calibrate import calibrate as run_calibration
 from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer, show_beside
-from loopyperf.cli.coverage_command import show_coverage, show_gaps
+from loopyperf.cli.console import print_in, show
+from loopyperf.cli.coverage_command import coverage_text, show_gaps
 from loopyperf.cli.progress import campaign_bar
-from loopyperf.cli.streams import is_quiet
+from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.units import in_percent
@@ -35,7 +35,7 @@ from loopyperf.units import in_percent
 @click.option(
     "--coverage", "whole_coverage", is_flag=True, help="Print the kernels that exercise each property, not only gaps."
 )
-@settings.as_json
+@settings.form
 def calibrate_command(
     backend: str,
     device: str | None,
@@ -49,7 +49,7 @@ def calibrate_command(
     samples: bool,
     minutes: float | None,
     whole_coverage: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Time the measurement kernels on a device and fit a model to the times.
 
@@ -72,16 +72,12 @@ def calibrate_command(
             minutes=minutes,
             progress=report,
         )
-    if as_json:
-        print_json(fit_document(fit))
-        return
-    if whole_coverage:
-        show_coverage(fit.coverage)
-    if not is_quiet():
+    coverage = [coverage_text(fit.coverage)] if whole_coverage else []
+    if form == "text" and not is_quiet():
         show_gaps(fit.coverage)
-    show_beside(f"timed by the wall clock, {protocol}; {noise(fit)}")
-    show_beside(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
-    show_answer(fit)
+        show(f"timed by the wall clock, {protocol}; {noise(fit)}")
+        show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+    print_in(form, lambda: [*coverage, fit.report_text()], fit.records, lambda: fit_document(fit))
 
 
 def noise(fit: Fit) -> str:

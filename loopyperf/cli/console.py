@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any
 
@@ -51,20 +51,25 @@ def show_beside(text: str) -> None:
 
 def show_answer(answer: Shown) -> None:
     """Print *answer* as Python does, in the width of the terminal."""
-    show_whole_or_alone(answer.report_text())
+    show_whole_or_alone([answer.report_text()])
 
 
-def show_whole_or_alone(report_text: ReportText) -> None:
-    """Print *report_text*; with ``--quiet`` only its short answer, or its tables if it has no short answer.
+def show_whole_or_alone(report_texts: Sequence[ReportText]) -> None:
+    """Print *report_texts*; with ``--quiet`` only their short answers, or the tables if there is no short answer.
 
-    If it has neither, there is no answer, and the whole text says why.
+    If there is neither, there is no answer, and the whole text says why.
     """
-    if is_quiet() and report_text.alone:
-        click.echo(printable(report_text.alone))
-    elif is_quiet() and report_text.tables:
-        _show_tables(report_text, standard_output())
+    alone = [printable(each.alone) for each in report_texts if each.alone]
+    if is_quiet() and alone:
+        click.echo("\n".join(alone))
+    elif is_quiet() and any(each.tables for each in report_texts):
+        for each in report_texts:
+            _show_tables(each, standard_output())
     else:
-        show_report_text(report_text)
+        for number, each in enumerate(report_texts):
+            if number:
+                show("")
+            show_report_text(each)
 
 
 def show_report_text(report_text: ReportText) -> None:
@@ -85,11 +90,14 @@ def show_report_text(report_text: ReportText) -> None:
 
 def print_answer(answer: Tabular, form: Form) -> None:
     """Print *answer* in the format *form*."""
-    print_in(form, answer.report_text, answer.records, answer.to_dict)
+    print_in(form, lambda: [answer.report_text()], answer.records, answer.to_dict)
 
 
 def print_in(
-    form: Form, report_text: Callable[[], ReportText], records: Callable[[], Records], to_dict: Callable[[], Any]
+    form: Form,
+    report_texts: Callable[[], Sequence[ReportText]],
+    records: Callable[[], Records],
+    to_dict: Callable[[], Any],
 ) -> None:
     """Print an answer in the format *form*: text, Markdown, its records as CSV, or all of it as JSON."""
     if form == "json":
@@ -97,9 +105,9 @@ def print_in(
     elif form == "csv":
         click.echo(printable(_as_csv(records())), nl=False)
     elif form == "md":
-        click.echo(report_text().markdown(_all_notes()))
+        click.echo("\n\n".join(each.markdown(_all_notes()) for each in report_texts()))
     else:
-        show_whole_or_alone(report_text())
+        show_whole_or_alone(report_texts())
 
 
 def print_json(answer: Any) -> None:

@@ -12,8 +12,9 @@ from loopyperf.calibration.choice import chosen_fit, fitted_devices
 from loopyperf.calibration.problem import Coverage
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names
-from loopyperf.cli.console import print_json, show, show_report_text
+from loopyperf.cli.console import print_in, show
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import FitFileError
 from loopyperf.measurement.environment import DeviceLimits
@@ -45,7 +46,7 @@ LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
     help=f"With --group-size: memory for all arrays of a kernel, in bytes; default: {GLOBAL_MEMORY}.",
 )
 @settings.kernels
-@settings.as_json
+@settings.form
 def coverage_command(
     device: str | None,
     fit: Path | None,
@@ -53,7 +54,7 @@ def coverage_command(
     local_memory: int | None,
     global_memory: int | None,
     kernels: Path | None,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """List the measurement kernels that exercise each property.
 
@@ -82,12 +83,10 @@ def coverage_command(
                 f"the fit for {chosen.slug} has no coverage data (handwritten, or from an earlier loopyperf); "
                 "calibrate again, or give --group-size to examine the kernels"
             )
-    if as_json:
-        print_json([{**structs.asdict(row), "gap": row.gap} for row in rows])
-        return
-    if any(row.configurations for row in rows):
-        show_coverage(rows)
-    show_gaps(rows, at_most=len(rows))
+    found = [{**structs.asdict(row), "gap": row.gap} for row in rows]
+    print_in(form, lambda: [coverage_text(rows)], lambda: found, lambda: found)
+    if form == "text" and not is_quiet():
+        show_gaps(rows, at_most=len(rows))
 
 
 def _check_options_match(is_of_kernels: bool, of_fit: Mapping[str, Any], of_kernels: Mapping[str, Any]) -> None:
@@ -99,8 +98,8 @@ def _check_options_match(is_of_kernels: bool, of_fit: Mapping[str, Any], of_kern
         raise click.UsageError(f"{' and '.join(given)} {'require' if len(given) > 1 else 'requires'} --group-size")
 
 
-def show_coverage(rows: Sequence[Coverage]) -> None:
-    """Print a table with a row for each property that any kernel has."""
+def coverage_text(rows: Sequence[Coverage]) -> ReportText:
+    """Return a table with a row for each property that any kernel has."""
     found = [
         (
             row.name,
@@ -113,7 +112,7 @@ def show_coverage(rows: Sequence[Coverage]) -> None:
         if row.configurations
     ]
     table = Table(("property", "kernels", "counts", "inflation", "classes"), found, last=1)
-    show_report_text(ReportText("kernels that exercise each property", tables=[table]))
+    return ReportText("kernels that exercise each property" if found else "", tables=[table] if found else [])
 
 
 def show_gaps(rows: Sequence[Coverage], at_most: int = 12) -> None:

@@ -58,12 +58,12 @@ class Answering:
 
     @property
     def in_short(self) -> str:
-        """Return the number of models, e.g. ``"5 specified, 7 assumed (1 number)"``, or the missing parameters."""
+        """Return the number of models, e.g. ``"12, 7 assume 1 parameter"``, or the missing parameters."""
         if self.lacks:
             return f"none: lacks {', '.join(self.lacks)}"
-        specified, most = len(self.published), max(map(len, self.assumed.values()))
-        others = f"{len(self.assumed) - specified} assumed ({number_of(most, 'number')})" if most else ""
-        return ", ".join(filter(None, (f"{specified} specified" if specified else "", others)))
+        models, most = len(self.assumed), max(map(len, self.assumed.values()))
+        up_to = f"{'up to ' if most > 1 else ''}{number_of(most, 'parameter')}"
+        return f"{models}, {models - len(self.published)} assume {up_to}" if most else str(models)
 
 
 def _substitutions(device: Device) -> Iterator[Substitution]:
@@ -82,7 +82,7 @@ def _substitutions(device: Device) -> Iterator[Substitution]:
 
 Row = dict[str, Any]
 MODELS_NOTES = (
-    "models: number that need no fit; 'assumed (6 numbers)': with up to 6 assumed device parameters",
+    "models: number of models that need no fit, and how many of them assume missing device parameters",
     "`loopyperf devices show NAME` prints all parameters and lists the assumed ones",
 )
 LABELS = {
@@ -104,7 +104,7 @@ def devices_command(context: click.Context, form: Form) -> None:
     if context.invoked_subcommand is not None:
         return
     rows = _known()
-    print_in(form, lambda: _report_text(rows), lambda: list(_records(rows)), lambda: rows)
+    print_in(form, lambda: [_report_text(rows)], lambda: list(_records(rows)), lambda: rows)
 
 
 def _report_text(rows: Sequence[Row]) -> ReportText:
@@ -159,7 +159,12 @@ def show_one(context: click.Context, name: str, form: Form) -> None:
     if form == "text":
         show_device(device)
     else:
-        print_in(form, lambda: _report_text_of(device), lambda: list(_numbers(device)), lambda: as_plain_values(device))
+        print_in(
+            form,
+            lambda: [device_text(device)],
+            lambda: list(_numbers(device)),
+            lambda: as_plain_values(device),
+        )
 
 
 def as_plain_values(device: Device) -> Row:
@@ -172,10 +177,10 @@ def show_device(device: Device) -> None:
     for key, words in _words(device).items():
         if words:
             show(f"{LABELS.get(key, key)}: {', '.join(words) if isinstance(words, list) else words}")
-    show_whole_or_alone(_report_text_of(device))
+    show_whole_or_alone([device_text(device)])
 
 
-def _report_text_of(device: Device) -> ReportText:
+def device_text(device: Device) -> ReportText:
     return ReportText("", tables=[device.table], remarks=_note(device))
 
 

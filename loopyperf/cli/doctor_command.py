@@ -8,9 +8,11 @@ import click
 from loopyperf.calibration.fit_library import known_fits
 from loopyperf.calibration.fits import load_fit
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_in, show
+from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import known_descriptions
+from loopyperf.display import ReportText, Table
 from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
@@ -35,19 +37,22 @@ class CheckResult:
 
 
 @click.command(epilog="\b\nExample: loopyperf doctor")
-@settings.as_json
-def doctor_command(as_json: bool) -> None:
+@settings.form
+def doctor_command(form: Form) -> None:
     """Check the installation.
 
-    Exit with status 1 if something essential is broken.
+    With --quiet, print only what is missing or broken. Exit with status 1 if something essential is broken.
     """
     findings = tuple(examine())
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
+    if form == "text":
         for finding in findings:
             mark, colour = finding.mark
-            show(finding.text, mark=f"{mark:<5}", colour=colour)
+            if not (is_quiet() and finding.fine):
+                show(finding.text, mark=f"{mark:<5}", colour=colour)
+    else:
+        rows = [asdict(finding) for finding in findings]
+        table = Table(("", "check"), [(finding.mark[0], finding.text) for finding in findings], text=2)
+        print_in(form, lambda: [ReportText("", tables=[table])], lambda: rows, lambda: rows)
     if any(finding.essential and not finding.fine for finding in findings):
         raise SystemExit(1)
 

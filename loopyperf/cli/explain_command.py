@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_report_text
+from loopyperf.cli.console import print_in, show
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import by_reason
 from loopyperf.explain.explain import explain, notes_on, paragraphs
@@ -30,10 +31,9 @@ ADVISOR = "gpuperf"
 
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
-@settings.explaining
+@settings.predicting(*settings.EXPLAINING)
 @click.option("--details", is_flag=True, help="Also print all models, the roofline, GPUPerf's advice and all notes.")
-@settings.as_json
-def explain_command(as_json: bool, details: bool, **options: Any) -> None:
+def explain_command(kernel: str, details: bool, form: Form, **options: Any) -> None:
     """Explain the run time of a Loopy kernel and suggest improvements.
 
     FUNCTION in FILE.py returns the kernel. The first screen shows the run time and the bottleneck, the utilization of
@@ -41,59 +41,31 @@ def explain_command(as_json: bool, details: bool, **options: Any) -> None:
     costs.
     `loopyperf report` writes the same as an HTML page.
     """
-    models = options.pop("models") or (tuple(MODELS) if details else ())
-    answer = explanation_for(models=models, **options)
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        show_explanation(answer, details=details)
+    options["models"] = options["models"] or (tuple(MODELS) if details else None)
+    show_explanation(explanation_for(kernel, **options), form, details=details)
 
 
-def explanation_for(
-    *,
-    kernel: str,
-    sizes: dict[str, int],
-    typical: dict[str, float] | None,
-    devices: tuple[str, ...],
-    model: str | None,
-    models: tuple[str, ...],
-    fit: str | None,
-    findings: bool,
-    code: bool = False,
-) -> Explanation:
-    """Return the explanation for the options of :func:`loopyperf.cli.settings.explaining`."""
-    program = load_program(kernel)
-    with working("simulating"):
-        return explain(
-            program,
-            device=devices or None,
-            model=model,
-            models=models or None,
-            fit=fit,
-            about=words_on(kernel),
-            findings=findings,
-            code=code,
-            typical=typical,
-            parameters=sizes,
-        )
-
-
-def show_explanation(answer: Explanation, *, details: bool = False) -> None:
+def show_explanation(answer: Explanation, form: Form = "text", *, details: bool = False) -> None:
     """Print *answer*, device by device; with *details*, also all models, roofline, advice and notes."""
-    for paragraph in paragraphs(answer.about):
-        show(paragraph, hanging="")
-    for number, report_text in enumerate(_report_texts(answer, details)):
-        if number or answer.about:
-            show("")
-        show_report_text(report_text)
+    if form == "text" and not is_quiet() and answer.about:
+        for paragraph in paragraphs(answer.about):
+            show(paragraph, hanging="")
+        show("")
+    print_in(form, lambda: list(_report_texts(answer, details)), answer.records, answer.to_dict)
+
+
+def explanation_for(kernel: str, **options: Any) -> Explanation:
+    """Return the explanation of *kernel* for the options of :data:`loopyperf.cli.settings.EXPLAINING`."""
+    program = load_program(kernel)
+    options["device"] = options["device"] or None
+    with working("simulating"):
+        return explain(program, about=words_on(kernel), **options)
 
 
 def _report_texts(answer: Explanation, details: bool) -> Iterator[ReportText]:
     """Yield the report texts to print, in order; see :func:`show_explanation`."""
     for on in answer.devices:
-        screen = on.report_text()
-        least = [f"lower bound of the roofline: {duration(on.least)}"] if on.is_under_the_roof(on.first) else []
-        yield replace(screen, remarks=[*screen.remarks, *least])
+        yield on.report_text()
         yield ReportText("", tables=[_source_table(answer, on)])
         yield from _memory(on)
         if details:
@@ -200,7 +172,7 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
     """Return the source, as Loopy writes it, with the cost and the stall reasons of each line."""
     whole = float(on.estimate.seconds)
     rows: list[tuple[str, str, str, str]] = []
-    for cost in answer.lines_on(on):
+    for cost in answer.lines(on):
         line = cost.line
         if line.kind == "other" and not (cost.parts and abs(cost.seconds) >= SMALL * whole):
             continue

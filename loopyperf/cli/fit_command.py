@@ -8,8 +8,9 @@ from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import fit_document
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.console import print_in
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
@@ -23,7 +24,7 @@ from loopyperf.measurement.kernel_files import measurement_kernels
     metavar="FIT",
     help="Regularize weights of pipelines toward those of this fit: its path, or the name of another device.",
 )
-@settings.as_json
+@settings.form
 def fit_command(
     archive: Path,
     kernels: Path | None,
@@ -32,7 +33,7 @@ def fit_command(
     weights: str,
     counting: Counting,
     prior: str | None,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Fit a model to an archive of measurements.
 
@@ -42,7 +43,5 @@ def fit_command(
         files = measurement_kernels(kernels)
         fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights], prior)
     save_fits(fits, output)
-    if as_json:
-        print_json(fit_document(fits[0]))
-    else:
-        show_answer(fits[0])
+    fit = fits[0]
+    print_in(form, lambda: [fit.report_text()], fit.records, lambda: fit_document(fit))

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_beside
-from loopyperf.cli.devices_command import as_plain_values, show_device
+from loopyperf.cli.console import print_in, show, show_beside
+from loopyperf.cli.devices_command import as_plain_values, device_text, show_device
 from loopyperf.cli.progress import campaign_bar, working
-from loopyperf.cli.streams import check_writable, standard_error
+from loopyperf.cli.streams import Form, Records, check_writable, standard_error
 from loopyperf.device.device_files import description_text
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
@@ -32,7 +32,7 @@ from loopyperf.units import in_percent
     help="Clock frequency in MHz; default: as the driver reports.",
 )
 @click.option("--quick", is_flag=True, help="Use fewer runs and smaller arrays; takes about a minute.")
-@settings.as_json
+@settings.form
 def microbenchmark_command(
     backend: str,
     device: str | None,
@@ -41,7 +41,7 @@ def microbenchmark_command(
     from_archive: Path | None,
     clock: float | None,
     quick: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Measure the latencies and memories of a device and write its device file.
 
@@ -63,8 +63,10 @@ def microbenchmark_command(
             )
     path = output or check_writable(Path(f"{measured.device.slug}.toml"))
     write_file("the device file", path, description_text(measured.device))
-    if as_json:
-        print_json({"path": str(path), **_plain(measured)})
+    if form != "text":
+        found = _plain(measured)
+        records: Records = found["numbers"]
+        print_in(form, lambda: [device_text(measured.device)], lambda: records, lambda: {"path": str(path), **found})
         return
     _show(measured)
     show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; show it with: loopyperf devices show {path}")

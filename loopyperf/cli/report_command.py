@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_in, show
 from loopyperf.cli.explain_command import explanation_for
 from loopyperf.cli.kernel_source import forget_module
-from loopyperf.cli.streams import Output, standard_error
+from loopyperf.cli.streams import Form, Output, is_quiet, standard_error
+from loopyperf.display import ReportText
 from loopyperf.errors import LoopyperfError, one_line
-from loopyperf.explain.explanation import Explanation
 from loopyperf.models.catalog import MODELS
 
 MARK = 'name="generator" content="loopyperf '
@@ -23,12 +23,11 @@ EACH = 0.5
 
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100")
-@settings.explaining
+@settings.predicting(*settings.EXPLAINING)
 @settings.output("Output file; default: KERNEL.html, overwriting an earlier report.", mark=MARK)
 @click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
 @click.option("--watch", "is_watched", is_flag=True, help="Rewrite the report when FILE.py changes, until Ctrl-C.")
-@settings.as_json
-def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_json: bool, **options: Any) -> None:
+def report_command(output: Path | None, is_opened: bool, is_watched: bool, form: Form, **options: Any) -> None:
     """Write an HTML report that explains the run time of a Loopy kernel.
 
     FUNCTION in FILE.py returns the kernel; its docstring becomes part of the report. The report is one file that needs
@@ -42,20 +41,16 @@ def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_js
     # The default path may not be writable, or have a file that loopyperf did not write.
     path = Output(mark=MARK).checked(report.default_path, "--output", is_named=False) if output is None else output
     saved = report.save(path, is_watched=is_watched)
-    if as_json:
-        print_json({"path": str(saved), **explanation.to_dict()})
-    else:
-        _show(explanation, saved)
+    head = ReportText(explanation.report_text().head, alone=str(saved))
+    print_in(form, lambda: [head], explanation.records, lambda: {"path": str(saved), **explanation.to_dict()})
+    if form == "text" and not is_quiet():
+        show(f"report: {saved}")
+        for device, reason in explanation.refusals.items():
+            show(f"no prediction: {device}: {reason}", standard_error())
     if is_opened:
         click.launch(saved.resolve().as_uri())
     if is_watched:
         _watch(saved, options)
-
-
-def _show(explanation: Explanation, saved: Path) -> None:
-    show(f"report: {saved}")
-    for device, reason in explanation.refusals.items():
-        show(f"no prediction: {device}: {reason}", standard_error())
 
 
 def _watch(saved: Path, options: dict[str, Any]) -> None:

@@ -1,12 +1,12 @@
 """Arguments and options that several commands share: kernel, sizes, device, model, files, output format.
 
-Each is a decorator. Three declare a set of options: :func:`explaining` for commands that explain a kernel,
+Each is a decorator. Three declare a set of options: :func:`predicting` for commands that predict,
 :func:`measuring` for commands that run kernels, and :func:`fitting` for commands that make a fit.
 """
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -164,9 +164,8 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 """option value -> whether the weights of a linear fit must be non-negative; None: whichever generalizes better"""
 FILE = click.Path(path_type=Path)
-MODEL = click.Choice(tuple(MODELS))
 
-# {{{ kernel, sizes, device, model
+# {{{ the options of predictions; a command passes their values on to the function of its name, by keyword
 
 
 def argument_values(text: str) -> tuple[Any, ...]:
@@ -182,123 +181,133 @@ def _remembered(context: click.Context, option: click.Parameter, settings: tuple
     context.meta[ARGUMENTS] = by_name(context, option, settings)
 
 
-def _of_builder(command: Declared) -> Declared:
-    """Declare the arguments of FUNCTION, which :mod:`loopyperf.cli.kernel_source` looks up."""
-    return click.option(
+def _once(*names: str, **words: Any) -> Callable[[Declared], Declared]:
+    """Declare an option that may be given only once."""
+    return click.option(*names, multiple=True, callback=single_value, **words)
+
+
+def _repeated(*names: str, **words: Any) -> Callable[[Declared], Declared]:
+    """Declare an option that may be repeated with different values."""
+    return click.option(*names, multiple=True, callback=each_once, **words)
+
+
+def _of_builder(name: str, metavar: str) -> Callable[[Declared], Declared]:
+    """Declare a kernel or variants, and the arguments of the function that builds them."""
+    source = click.argument(name, type=KERNEL_SOURCE, metavar=metavar)
+    arguments = click.option(
         "--arg",
         multiple=True,
         type=NamedValue("an argument", "tile=16", "a Python literal or a word", argument_values),
         callback=_remembered,
         expose_value=False,
         metavar="NAME=VALUE",
-        help="Pass an argument to FUNCTION; repeat for more. `rank` takes several values: tile=8,16,32.",
-    )(command)
+        help="Pass an argument to the function; repeat for more. `rank` takes several values: tile=8,16,32.",
+    )
+    return lambda command: source(arguments(command))
 
 
-def kernel(command: Declared) -> Declared:
-    """Declare the kernel of *command*, and the arguments of the function that builds it."""
-    return click.argument("kernel", type=KERNEL_SOURCE, metavar="FILE.py:FUNCTION")(_of_builder(command))
+A_DEVICE = "Device name (see `loopyperf devices`) or, for models that need no fit, path of a device file"
+PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "kernel": _of_builder("kernel", "FILE.py:FUNCTION"),
+    "other": click.argument("other", type=KERNEL_SOURCE, metavar="[FILE.py:FUNCTION]", required=False),
+    "variants": _of_builder("variants", "FILE.py:VARIANTS"),
+    "sizes": click.option(
+        "--set",
+        "parameters",
+        multiple=True,
+        type=SIZE,
+        callback=by_name,
+        metavar="NAME=VALUE",
+        help="Set a size of the kernel; repeat for more.",
+    ),
+    "several sizes": click.option(
+        "--set",
+        "parameters",
+        multiple=True,
+        type=SIZES,
+        callback=by_name,
+        metavar="NAME=VALUE",
+        help="Set a size of the kernel, or several: n=4k, n=1k,2k or n=256:8k:*2; repeat for more sizes.",
+    ),
+    "sizes after": click.option(
+        "--set-after",
+        "after",
+        multiple=True,
+        type=SIZE,
+        callback=by_name,
+        metavar="NAME=VALUE",
+        help="Set a size of the second kernel, overriding --set; repeat for more.",
+    ),
+    "typical": click.option(
+        "--typical",
+        multiple=True,
+        type=TYPICAL,
+        callback=by_name_if_any,
+        metavar="NAME=VALUE",
+        help="Set a typical value for something that depends on data, e.g. a trip count: j=27; repeat for more.",
+    ),
+    "device": _once("--device", help=f"{A_DEVICE}.", shell_complete=names_or_files(devices)),
+    "devices": click.option(
+        "--device",
+        multiple=True,
+        callback=listed_once,
+        help=f"{A_DEVICE}; for several, repeat it or write A,B.",
+        shell_complete=names_or_files(devices),
+    ),
+    "model": _once(
+        "--model",
+        help="Model of the run time; default: that of --fit, else of the best fit for the device, else pipeline.",
+        type=click.Choice(tuple(MODELS)),
+        metavar="MODEL",
+    ),
+    "models": _repeated(
+        "--only",
+        "models",
+        help="Run only this model; repeat for more. Default: all models.",
+        type=click.Choice(tuple(MODELS)),
+        metavar="MODEL",
+    ),
+    "fit": click.option(
+        "--fit", type=click.Path(), help="Path of a fit or residual model; replaces the fit of its model and device."
+    ),
+    "compiler": click.option(
+        "--compiler",
+        type=click.Choice(COMPILERS),
+        default="model",
+        help="Source of register counts and of the placement of private arrays; auto: NVRTC if available.",
+    ),
+    "findings": click.option(
+        "--findings/--no-findings", default=True, help="Simulate changes that may make the kernel faster."
+    ),
+    "bounds": _repeated(
+        "--bounds",
+        help=f"Lower bound by which to skip slow variants: {' or '.join(BOUNDS)}; repeat for both. Requires --top.",
+        type=click.Choice(BOUNDS),
+        metavar="BOUND",
+    ),
+}
+"""name -> declaration; each occurs only here, so that it means the same in all commands"""
+MODEL = "model", "fit", "compiler"
+OF_KERNEL = "kernel", "sizes", "typical", "device", *MODEL
+"""options of a prediction of one kernel on one device"""
+EXPLAINING = "kernel", "sizes", "typical", "devices", *MODEL, "models", "findings"
+"""options of an explanation"""
 
 
-def variants(command: Declared) -> Declared:
-    """Declare the variants of *command*, and the arguments of the function that builds them."""
-    return click.argument("variants", type=KERNEL_SOURCE, metavar="FILE.py:VARIANTS")(_of_builder(command))
+def predicting(*names: str) -> Callable[[Declared], Declared]:
+    """Declare the options *names* of :data:`PREDICTIONS`, and the output format."""
 
+    def declared(command: Declared) -> Declared:
+        command = form(command)
+        for name in reversed(names):
+            command = PREDICTIONS[name](command)
+        return command
 
-other_kernel = click.argument("other", type=KERNEL_SOURCE, metavar="[FILE.py:FUNCTION]", required=False)
-sizes = click.option(
-    "--set",
-    "sizes",
-    multiple=True,
-    type=SIZE,
-    callback=by_name,
-    metavar="NAME=VALUE",
-    help="Set a size of the kernel; repeat for more.",
-)
-several_sizes = click.option(
-    "--set",
-    "sizes",
-    multiple=True,
-    type=SIZES,
-    callback=by_name,
-    metavar="NAME=VALUE",
-    help="Set a size of the kernel, or several: n=4k, n=1k,2k or n=256:8k:*2; repeat for more sizes.",
-)
-sizes_after = click.option(
-    "--set-after",
-    "sizes_after",
-    multiple=True,
-    type=SIZE,
-    callback=by_name,
-    metavar="NAME=VALUE",
-    help="Set a size of the second kernel, overriding --set; repeat for more.",
-)
-device = click.option(
-    "--device",
-    multiple=True,
-    callback=single_value,
-    shell_complete=names_or_files(devices),
-    help="Device name (see `loopyperf devices`) or, for models that need no fit, path of a device file.",
-)
-typical = click.option(
-    "--typical",
-    multiple=True,
-    type=TYPICAL,
-    callback=by_name_if_any,
-    metavar="NAME=VALUE",
-    help="Set a typical value for something that depends on data, e.g. a trip count: j=27; repeat for more.",
-)
-several_devices = click.option(
-    "--device",
-    "devices",
-    multiple=True,
-    callback=listed_once,
-    shell_complete=names_or_files(devices),
-    help="Device name (see `loopyperf devices`) or path of a device file; for several, repeat it or write A,B.",
-)
-
-
-def _models(what: str, *names: str, one: bool = False) -> Callable[[Declared], Declared]:
-    """Declare an option for *one* or several models, with the help text *what*."""
-    callback = single_value if one else each_once
-    return click.option(*names, type=MODEL, multiple=True, callback=callback, metavar="MODEL", help=what)
-
-
-first_model = _models(
-    "Model to show first; default: that of --fit, else that of the best fit, else pipeline.", "--model", one=True
-)
-only = _models("Run only this model; repeat for more. Default: all models.", "--only", "models")
-model = _models("Model to use; default: that of the best fit, else pipeline.", "--model", one=True)
-model_of_both = _models("Model to use; default: that of --fit, else pipeline.", "--model", one=True)
-models = _models("Run only this model; repeat for more. Default: all models.", "--model", "models")
-bounds = click.option(
-    "--bounds",
-    type=click.Choice(BOUNDS),
-    multiple=True,
-    callback=each_once,
-    metavar="BOUND",
-    help=f"Lower bound by which to skip slow variants: {' or '.join(BOUNDS)}; repeat for both. Requires --top.",
-)
-fit = click.option(
-    "--fit", type=click.Path(), help="Path of a fit or residual model to use instead of the one for the device."
-)
-fit_of_one = click.option(
-    "--fit", type=click.Path(), help="Path of a fit or residual model; replaces the fit of its own model and device."
-)
-
-# }}}
-
-compiler = click.option(
-    "--compiler",
-    type=click.Choice(COMPILERS),
-    default="model",
-    help="Source of register counts and of the placement of private arrays; auto: NVRTC if available.",
-)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
+    return declared
 
 
 def form(command: Declared) -> Declared:
-    """Declare the output formats of *command*, whose answer is a table."""
+    """Declare the output formats of *command*."""
     forms = click.option(
         "--format",
         "form",
@@ -308,6 +317,8 @@ def form(command: Declared) -> Declared:
     )
     return forms(click.option("--json", "form", flag_value="json", help="Same as --format json.")(command))
 
+
+# }}}
 
 # {{{ files
 
@@ -333,14 +344,6 @@ HOW_TO_COUNT = (
     "executed: count instructions as often as the hardware executes them; paper: once per iteration of their own loops"
 )
 counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help=f"{HOW_TO_COUNT}.")
-
-
-def explaining(command: Declared) -> Declared:
-    """Declare the kernel, devices and models that *command* explains."""
-    findings = click.option(
-        "--findings/--no-findings", default=True, help="Simulate changes that may make the kernel faster."
-    )
-    return kernel(sizes(typical(several_devices(first_model(only(fit_of_one(findings(command))))))))
 
 
 def measuring(command: Declared) -> Declared:

@@ -1,13 +1,15 @@
 """``loopyperf trace``: write a simulated trace of the warps of one core, for Perfetto."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer, show_beside
+from loopyperf.cli.console import print_in, show_beside
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form
 from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR, trace
 
 
@@ -15,10 +17,7 @@ from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR, trace
     epilog="\b\nExample: loopyperf trace matmul.py:tiled --set n=256 --device nvidia-v100\n\n"
     "Open the file at ui.perfetto.dev, which does not upload it."
 )
-@settings.kernel
-@settings.sizes
-@settings.typical
-@settings.device
+@settings.predicting(*settings.OF_KERNEL)
 @settings.output("Output file; an earlier trace is overwritten.", Path("trace.json"), mark=GENERATOR)
 @click.option(
     "--events",
@@ -26,30 +25,19 @@ from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR, trace
     default=EVENTS,
     help="Largest number of events, divided among the launches.",
 )
-@click.option("--cycles", is_flag=True, help="Show a cycle as a microsecond, so that single cycles are visible.")
-@settings.as_json
-def trace_command(
-    kernel: str,
-    sizes: dict[str, int],
-    typical: dict[str, float] | None,
-    device: str | None,
-    output: Path,
-    events: int,
-    cycles: bool,
-    as_json: bool,
-) -> None:
+@click.option(
+    "--cycles", "in_cycles", is_flag=True, help="Show a cycle as a microsecond, so that single cycles are visible."
+)
+def trace_command(kernel: str, output: Path, form: Form, **options: Any) -> None:
     """Write a simulated trace of the warps of one core, for Perfetto.
 
-    FUNCTION in FILE.py returns the kernel. The model `pipeline` simulates it instruction by instruction; the trace
-    shows when each warp issues an instruction, and what it waits for. A long run is truncated; the output and the file
-    say where.
+    FUNCTION in FILE.py returns the kernel. The simulator executes it instruction by instruction; the trace shows when
+    each warp issues an instruction, and what it waits for. A long run is truncated; the output and the file say where.
     """
     program = load_program(kernel)
     with working("simulating"):
-        answer = trace(program, device=device, events=events, in_cycles=cycles, typical=typical, parameters=sizes)
+        answer = trace(program, **options)
         answer.save(output)
-    if as_json:
-        print_json({"path": str(output), "events": answer.events, **answer.document["otherData"]})
-    else:
-        show_answer(answer)
+    print_in(form, lambda: [answer.report_text()], answer.records, lambda: {"path": str(output), **answer.to_dict()})
+    if form == "text":
         show_beside(f"wrote {output}; open it at https://ui.perfetto.dev")

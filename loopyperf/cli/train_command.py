@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from loopyperf.calibration.residual_model import RECIPES, own_residual_models, residual_document, save_residual_model
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.console import print_in
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.predict.train import BASES, train_recordings
@@ -29,14 +31,14 @@ from loopyperf.predict.train import BASES, train_recordings
     help="Model to correct: sampled (default if there are samples), overlap, or another.",
 )
 @click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Regression method.")
-@settings.as_json
+@settings.form
 def train_command(
     archives: tuple[Path, ...],
     kernels: Path | None,
     output: Path | None,
     base: str | None,
     recipe: str,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Train a residual model, which corrects another model, on archives of measurements.
 
@@ -47,7 +49,5 @@ def train_command(
         files = measurement_kernels(kernels)
         learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
     save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
-    if as_json:
-        print_json(residual_document(learned))
-        return
-    show_answer(learned)
+    scores = [{"method": name, **structs.asdict(score)} for name, score in learned.record.scores.items()]
+    print_in(form, lambda: [learned.report_text()], lambda: scores, lambda: residual_document(learned))

@@ -63,7 +63,7 @@ def validate_command(
             found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
     charts = () if plots is None else _draw(found, drawing, plots)
     written = {"charts": list(map(str, charts))}
-    print_in(form, lambda: report_text_of(found), found.records, lambda: {**found.to_dict(), **written})
+    print_in(form, lambda: [report_text_of(found)], found.records, lambda: {**found.to_dict(), **written})
     if charts and form == "text":
         show_beside(f"charts: {', '.join(written['charts'])}")
 

@@ -12,6 +12,8 @@ LOCAL_MEMORY = "local memory"
 """pipeline of local memory if it is not part of a cache"""
 ISSUE = "issue"
 """the issue limit, treated as a resource"""
+START = "start"
+"""pipeline of the pseudo-instruction that starts a group"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,13 @@ class Vocabulary:
             LOCAL_MEMORY: self.local,
             Pipeline.ALU: self.arithmetic,
             Pipeline.FP64: "f64 arithmetic",
-            Pipeline.SFU: "special functions",
+            Pipeline.SFU: "special functions and conversions",
             Pipeline.INTEGER: "integer arithmetic",
             Pipeline.CONTROL: "branches",
             Pipeline.BARRIER: "barriers",
             Pipeline.ATOMICS: "atomic updates of the same elements",
             ISSUE: "instruction issue",
+            START: "starting groups",
         }
         return resources.get(name, name)
 
@@ -56,7 +59,7 @@ class Vocabulary:
         """
         if name in (LOAD_STORE, LOCAL_MEMORY):
             return f"{self.local} bandwidth" if of_local > 1 / 2 else f"L1 throughput ({LOAD_STORE} units)"
-        if name in (*Pipeline, ISSUE):
+        if name in (*Pipeline, ISSUE, START):
             return self.resource(name)
         return f"{name} bandwidth"
 

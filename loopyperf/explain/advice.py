@@ -6,11 +6,12 @@ from typing import Any, overload
 
 from loopy.diagnostic import LoopyError
 
-from loopyperf.calibration.choice import chosen_device
+from loopyperf.calibration.choice import FitChoice
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Shown, Table, called, plain
-from loopyperf.errors import LoopyperfError, MissingNumberError, UnknownDeviceError, one_line
+from loopyperf.display import ReportText, Table, Tabular, plain
+from loopyperf.errors import LoopyperfError, MissingNumberError, one_line
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
 from loopyperf.explain.first_screen import bars, findings_table
@@ -19,11 +20,12 @@ from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
 from loopyperf.models.literature.gpuperf_advice import Advice, Benefit, advice_on
 from loopyperf.models.result import Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.estimate import given_or_named
-from loopyperf.predict.on_device import SIMULATED
+from loopyperf.predict.estimate import shown_estimate
+from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, one_size
+from loopyperf.stages.compiled import Compiler
 from loopyperf.stages.stages import found_on_device, profiled_name
 from loopyperf.units import duration
 
@@ -49,7 +51,7 @@ class AppliedFinding:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AdviceOnKernel(Shown, Sequence[Advice]):
+class AdviceOnKernel(Tabular, Sequence[Advice]):
     """What would make a kernel faster. As a sequence, it holds GPUPerf's advice on each launch."""
 
     kernel: str
@@ -58,6 +60,8 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
     """parameter values by name"""
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
+    estimate: Estimate
+    """run time of the kernel"""
     diagnosis: Diagnosis
     """what limits the kernel, and the findings"""
     launches: tuple[Advice, ...]
@@ -90,11 +94,19 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
         tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []
         tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
         return ReportText(
-            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
-            answer=f"{duration(diagnosis.seconds)}, {diagnosis.cause}",
+            question=self.estimate.inputs,
+            answer=f"{self.estimate.time_and_interval}, {diagnosis.cause}",
             tables=[*tables, *self._tried()],
-            remarks=[] if diagnosis.findings else [NOTHING],
+            remarks=[*diagnosis.remarks, *([] if diagnosis.findings else [NOTHING])],
+            alone="\n".join(
+                f"{duration(each.seconds)}  {each.speedup:.2f}×  {each.change}" for each in diagnosis.findings
+            )
+            or NOTHING,
         )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each finding."""
+        return [each.to_dict() for each in self.findings]
 
     def _tried(self) -> Iterator[Table]:
         """Yield a table of the applied changes with their estimates, if there are any."""
@@ -119,6 +131,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
             "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "device": self.device,
+            "interval": plain(self.estimate.interval),
             **self.diagnosis.to_dict(),
             "variants": [each.to_dict() for each in self.variants],
             "gpuperf": [each.to_dict() for each in self.launches],
@@ -130,6 +143,9 @@ def advise(
     /,
     *,
     device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     predictor: Predictor | None = None,
     apply: bool = False,
     typical: Mapping[str, Any] | None = None,
@@ -138,8 +154,8 @@ def advise(
 ) -> AdviceOnKernel:
     """Return changes that would make *program* faster, each with the run time after it.
 
-    Each change is simulated by the ``"pipeline"`` model on *device*, or by *predictor*. At most eight changed programs
-    are simulated.
+    At most eight changed programs are timed, by the same model as the kernel. If that does not model pipelines, they
+    are simulated, and the times scaled.
 
     Parameters
     ----------
@@ -148,8 +164,10 @@ def advise(
     device : str, path or Device, optional
         Name, parameter file or loaded device. The default is the one that ``LOOPYPERF_DEVICE`` names, or else this
         machine's OpenCL device.
+    model, fit, compiler
+        As in :func:`loopyperf.estimate`.
     predictor : Predictor, optional
-        A predictor (see :func:`loopyperf.predictor`) to use instead of *device*.
+        A predictor (see :func:`loopyperf.predictor`) to use instead.
     apply : bool, optional
         Whether to apply the changes that Loopy can make by itself, and to estimate each changed kernel.
     typical : mapping, optional
@@ -199,24 +217,18 @@ def advise(
     >>> advice.findings[0].speedup > 2
     True
     """
-    described = chosen_device(device) if predictor is None else _device_of(predictor)
-    by = given_or_named(predictor, device=None if predictor else described, model=None if predictor else SIMULATED)
     case = Case(program, one_size(parameters, sizes), typical)
-    diagnosis = diagnosed(case, described, by)
+    by, found = shown_estimate(case, predictor, device=device, model=model, fit=fit, compiler=compiler)
+    described = simulator_of(by).parameters
+    diagnosis = diagnosed(case, by, found)
     try:
         kernel, launches = advice_at(case, described)
     except MissingNumberError:
         kernel, launches = profiled_name(case, described), ()
     variants = tuple(_variants(case, diagnosis, by)) if apply else ()
-    return AdviceOnKernel(kernel, dict(case.sizes), described.slug, diagnosis, launches, variants, dict(typical or {}))
-
-
-def _device_of(predictor: Predictor) -> Device:
-    if predictor.device_parameters is None:
-        raise UnknownDeviceError(
-            f"{predictor.device!r} has no device parameters; pass a predictor of a device that has them"
-        )
-    return predictor.device_parameters
+    return AdviceOnKernel(
+        kernel, dict(case.sizes), by.device, found, diagnosis, launches, variants, dict(typical or {})
+    )
 
 
 def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterator[AppliedFinding]:

@@ -1,32 +1,28 @@
 """Diagnose a kernel on a device: the cause of its run time in one sentence, and what would make it faster."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from loopyperf.device.description import Device
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.display import plain
+from loopyperf.errors import LoopyperfError
 from loopyperf.explain.candidates import ChangeClass
 from loopyperf.explain.findings import FULL, Finding, findings_of
 from loopyperf.explain.in_loopy import InLoopy
 from loopyperf.explain.review import LaunchReview, review_of
-from loopyperf.models.result import ModelTime
-from loopyperf.models.workload import LATENCY, LAUNCHING, START
+from loopyperf.models.result import Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.on_device import SIMULATED, DevicePredictor
+from loopyperf.predict.on_device import SIMULATED, DevicePredictor, simulator_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, prepared
-from loopyperf.stages.stages import stages_of
 from loopyperf.units import in_percent
 
 IDLE = 0.8
 """share of the time; if the mean core has work for less, cores count as idle"""
-NO_PIPELINES = (*LAUNCHING, LATENCY, START)
-"""columns of a fit that are not resources: launch overhead, latency, and the start of groups"""
 TELLING = 0.05
 """share of the time; a finding with a larger gain names the cause"""
 NOTHING = "no modeled change would make it 2 % faster"
@@ -48,6 +44,8 @@ class Diagnosis:
     """suggested changes, largest gain first"""
     words: Vocabulary
     """the device's terms, e.g. "warp" or "wavefront\""""
+    is_scaled: bool = False
+    """whether the model predicts only the run time, and all else is simulated and scaled to it"""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON-serializable values."""
@@ -57,7 +55,15 @@ class Diagnosis:
             "cause": self.cause,
             "launches": [_plain(each) for each in self.launches],
             "findings": [each.to_dict() for each in self.findings],
+            "is_scaled": self.is_scaled,
         }
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return a remark on what is simulated if another model gives the time."""
+        if self.is_scaled:
+            return [f"{self.model!r} predicts only the run time; all else is simulated and scaled to it"]
+        return [] if self.model == SIMULATED else [f"{self.model!r} predicts the times; stall reasons are simulated"]
 
     @property
     def longest(self) -> LaunchReview:
@@ -75,53 +81,40 @@ def _plain(review: LaunchReview) -> dict[str, Any]:
     return {**fields, "waiting": waiting, "excess traffic": review.traffic.excess}
 
 
-def diagnosed(case: Case, device: Device, predictor: Predictor, *, findings: bool = True) -> Diagnosis:
-    """Return what limits *case* on *device*, by *predictor* or, if that does not model pipelines, by the simulator.
+def diagnosed(case: Case, predictor: Predictor, estimate: Estimate, *, findings: bool = True) -> Diagnosis:
+    """Return what limits *case* on the device of *predictor*; its times add up to the *estimate* of *predictor*.
 
-    Without *findings*, no change is simulated. Raises :class:`LoopyperfError` if the kernel cannot be predicted.
+    A predictor that does not model pipelines gives only the estimate: the simulator's times are scaled to it. Without
+    *findings*, no change is simulated. Raises :class:`LoopyperfError` if the kernel cannot be predicted.
     """
-    by = _on_pipelines(predictor, device)
-    key = *by.depends_on, device, case.typical, case.sizes, findings
-    return found_once(DIAGNOSIS, case.kernel, key, lambda: _diagnosed(case, device, by, findings))
+    seconds = float(estimate)
+    by = simulator_of(predictor)
+    scaled = None if by is predictor else predictor.model
+    if scaled and seconds <= 0:
+        raise LoopyperfError(f"nothing can be scaled to the time of {scaled!r}, which is not above 0")
+    key = *by.depends_on, by.parameters, case.typical, case.sizes, findings, scaled, seconds if scaled else None
+    return found_once(DIAGNOSIS, case.kernel, key, lambda: _diagnosed(case, by, findings, scaled, seconds))
 
 
-def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) -> Diagnosis:
-    stages, words = stages_of(case, device), vocabulary(device)
-    time = _timing(by)
-    seconds = time(stages.timed)
+def _diagnosed(case: Case, by: DevicePredictor, findings: bool, scaled: str | None, seconds: float) -> Diagnosis:
+    (stages, _), words = by.stages(case), vocabulary(by.parameters)
+    simulated = float(by.time(stages.timed).seconds)
+    factor = seconds / simulated if scaled and simulated else 1.0
+
+    def time(program: TimedProgram) -> float:
+        return factor * float(by.time(program).seconds)
+
     pairs = zip(stages.machine.launches, stages.timed.launches, strict=True)
     reviews = tuple(
-        review_of(machine, launch, *_seen(by.time(stages.timed.alone(launch)))) for machine, launch in pairs
+        review_of(machine, launch, factor * by.time(stages.timed.alone(launch)).executing) for machine, launch in pairs
     )
+    whole = factor * simulated
     found: tuple[Finding, ...] = ()
     if findings and reviews:
         loopy = InLoopy(prepared(case.kernel, case.sizes), words)
-        found = findings_of(stages, reviews, seconds, time, loopy)
-    return Diagnosis(by.model, seconds, _cause(reviews, found, seconds, words), reviews, found, words)
-
-
-def _on_pipelines(predictor: Predictor, device: Device) -> DevicePredictor:
-    """Return *predictor* if it models the pipelines of *device*, else the simulator."""
-    if isinstance(predictor, DevicePredictor):
-        return predictor
-    return DevicePredictor(SIMULATED, device.slug, parameters=device)
-
-
-def _timing(predictor: DevicePredictor) -> Callable[[TimedProgram], float]:
-    return lambda program: float(predictor.time(program).seconds)
-
-
-def _seen(answer: ModelTime) -> tuple[float, Mapping[str, float] | None]:
-    """Return the seconds of a launch without launch overhead, and each pipeline's utilization by a fit's weights."""
-    seconds = answer.executing
-    if answer.columns != "pipelines":
-        return seconds, None
-    busy: dict[str, float] = {}
-    for row in (row for row in answer.breakdown.rows if row.property not in NO_PIPELINES):
-        name = row.property.partition(":")[0]
-        busy[name] = busy.get(name, 0.0) + float(row.count) * (row.weight or 0.0)
-    shares = {name: min(1.0, each / seconds) for name, each in busy.items() if seconds}
-    return seconds, {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])}
+        found = findings_of(stages, reviews, whole, time, loopy)
+    cause = _cause(reviews, found, whole, words)
+    return Diagnosis(scaled or by.model, whole, cause, reviews, found, words, scaled is not None)
 
 
 # {{{ the cause of the run time
@@ -183,14 +176,15 @@ def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) 
     residents = f"{review.residents.warps_in_words} of {review.residents.slots} {words.warp}s are resident"
     stalls = f"{in_percent(part)} of stall cycles"
     clause = {
-        "memory latency": f"bound by memory latency ({stalls}): {residents}",
-        "dependency": f"bound by the latency of dependent instructions ({stalls}): {residents}",
-        "barrier": f"limited by barriers ({stalls})",
-        "issue": f"bound by instruction issue ({stalls})",
-        "pipeline busy": f"bound by {limit} ({cause}: {stalls})",
-        "memory bandwidth": f"bound by {limit} ({cause}: {stalls})",
+        "memory latency": f"bound by memory latency: {stalls} wait for loads, {residents}",
+        "dependency": f"bound by instruction latency: {stalls} wait for results of earlier instructions, {residents}",
+        "barrier": f"limited by barriers: {stalls}",
+        "issue": f"bound by instruction issue: {stalls} wait for an issue slot",
+        "pipeline busy": f"limited by bursts of work: {stalls} wait for a busy pipeline, which idles at other times",
+        "memory bandwidth": f"limited by bursts of memory traffic: {stalls} wait for a busy memory, which idles at "
+        "other times",
     }[cause]
-    return f"{clause}; utilization of {limit}: {in_percent(share)}"
+    return f"{clause}; no part is busy for more than {in_percent(share)} of the time ({words.resource(review.busiest)})"
 
 
 # }}}

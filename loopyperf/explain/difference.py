@@ -7,11 +7,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from loopyperf.calibration.choice import FitChoice
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Shown, Table, called, plain
+from loopyperf.display import ReportText, Table, Tabular, called, plain
 from loopyperf.errors import ParameterError
 from loopyperf.explain import difference_parts as parts
 from loopyperf.explain.difference_cause import why
@@ -22,9 +22,10 @@ from loopyperf.explain.explanation import Explanation
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
+from loopyperf.predict.compare import device_for, usual_model
 from loopyperf.predict.estimate import record_of
-from loopyperf.predict.on_device import SIMULATED
 from loopyperf.stages.case import merged_sizes
+from loopyperf.stages.compiled import Compiler
 from loopyperf.units import SHORTEST, duration, number_of
 
 SMALL = 0.01
@@ -66,7 +67,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference(Shown):
+class Difference(Tabular):
     """Two run times predicted by the same model, and the differences that explain them."""
 
     model: str
@@ -184,6 +185,7 @@ class Difference(Shown):
             tables=list(self._tables()),
             remarks=remarks,
             notes=self.notes,
+            alone=f"{duration(self.before)} {duration(self.after)}",
         )
 
     def _tables(self) -> Iterator[Table]:
@@ -195,6 +197,13 @@ class Difference(Shown):
             yield Table(("source", *self.labels, "change"), lines)
         for heading, pairs in self.shown_quantities.items():
             yield Table((heading, *self.labels), [(each.name, *each.words) for each in pairs[:SHOWN]])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each source line with its seconds on both sides."""
+        return [
+            {"source": each.line.source, "line": each.texts[0], "before": each.before, "after": each.after}
+            for each in self.lines
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON-serializable values."""
@@ -271,14 +280,11 @@ def _compared(side: Side) -> Compared:
 
 
 def _notes(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield the estimates' notes, and a note if utilization is from another model."""
+    """Yield the estimates' notes, and a note on what is simulated."""
     for side in sides:
         yield from side.estimate.notes
-        if side.sums is not None and side.sums.diagnosis.model != side.on.first:
-            yield (
-                f"{side.on.first!r} does not model pipelines; utilization and stalls are from "
-                f"{side.sums.diagnosis.model!r}"
-            )
+        if side.sums is not None:
+            yield from side.sums.diagnosis.remarks
 
 
 TWO = 2
@@ -292,6 +298,7 @@ def diff(
     device: DeviceChoice | Sequence[DeviceChoice] | None = None,
     model: str | None = None,
     fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -307,9 +314,12 @@ def diff(
     device : str, path or Device, or two of them, optional
         Device of both programs, or a pair, e.g. ``["nvidia-v100", "nvidia-a100"]``.
     model : str, optional
-        A name in :data:`loopyperf.MODELS`. The default is the model of *fit*, or else ``"pipeline"``.
+        A name in :data:`loopyperf.MODELS`. The default is the model of *fit*, or the default of
+        :func:`loopyperf.estimate`; for two devices with different defaults, ``"pipeline"``.
     fit : Fit, ResidualModel or path, optional
         A fit for the model.
+    compiler : {"model", "nvrtc", "auto"}
+        Source of register counts, as in :func:`loopyperf.estimate`.
     typical : mapping, optional
         Typical iteration counts of loops and shares of conditions that depend on data, by name.
     parameters : mapping, optional
@@ -322,8 +332,8 @@ def diff(
     -------
     Difference
         Both run times in seconds, the cause of the difference in a sentence, and the differences by line, resource,
-        cause of waiting, memory level and counter. If the model does not model pipelines, utilization is that of the
-        simulator.
+        cause of waiting, memory level and counter. What the model does not predict is simulated, and scaled to its
+        times.
 
     Raises
     ------
@@ -366,12 +376,21 @@ def diff(
         and not any(isinstance(each, list | tuple) for each in named.values())
     ):
         raise ParameterError("nothing to compare; pass a second kernel, two devices, or two sizes, e.g. n=(1024, 2048)")
-    name = find_model(model or (SIMULATED if fit is None else record_of(fit).model)).name
+    record = None if fit is None else record_of(fit)
+    usual = dict.fromkeys([usual_model(device_for(each, record)[0], record) for each in devices])
+    name = find_model(model or (next(iter(usual)) if len(usual) == 1 else WITHOUT_FIT)).name
     sides: list[Side] = []
     for place, program in enumerate((before, before if after is None else after)):
         own = {size: pair[place] for size, pair in both.items() if pair[place] is not None}
         explanation = explain(
-            program, device=devices[place], models=[name], fit=fit, findings=False, typical=typical, parameters=own
+            program,
+            device=devices[place],
+            models=[name],
+            fit=record,
+            compiler=compiler,
+            findings=False,
+            typical=typical,
+            parameters=own,
         )
         sides.append(Side(explanation, explanation.devices[0]))
     return difference_of(*sides)

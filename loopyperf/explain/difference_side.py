@@ -180,7 +180,7 @@ class Side:
     @cached_property
     def lines(self) -> tuple[LineCost, ...]:
         """Return the cost of each source line; the costs add up to the run time."""
-        return self.explanation.lines(self.estimate)
+        return self.explanation.lines(self.on)
 
     @cached_property
     def sums(self) -> Sums | None:
@@ -190,7 +190,5 @@ class Side:
 
     @property
     def launching(self) -> float:
-        """Return the launch overhead in seconds; 0 if the model does not model pipelines."""
-        if self.sums is None or self.sums.diagnosis.model != self.on.first:
-            return 0.0
-        return max(0.0, self.seconds - self.sums.executing)
+        """Return the launch overhead in seconds; 0 without a diagnosis."""
+        return 0.0 if self.sums is None else max(0.0, self.seconds - self.sums.executing)

@@ -1,13 +1,11 @@
 """Explain why a kernel takes so long: :func:`explain` evaluates models on one or several devices."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
-from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
-from loopyperf.calibration.fit_library import find_fit
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, device_or_error
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
@@ -15,17 +13,18 @@ from loopyperf.device.device_library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.explain.advice import advice_at
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
-from loopyperf.explain.explanation import BOUND, Explanation, OnDevice, with_others
+from loopyperf.explain.explanation import Explanation, OnDevice, with_others
 from loopyperf.explain.roofline_chart import roofline_at
 from loopyperf.explain.source_view import KernelCode, SourceLine, generated_code, listing_of
 from loopyperf.kernel import Program
-from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
-from loopyperf.models.result import LEVEL, Estimate
-from loopyperf.predict.compare import answers_by, check_requested, model_predictions, models_named, record_among
-from loopyperf.predict.estimate import predictor
-from loopyperf.predict.on_device import DevicePredictor
+from loopyperf.models.catalog import MODELS, find_model
+from loopyperf.models.result import LEVEL, Estimate, clipped
+from loopyperf.predict.compare import Predictors, check_requested, models_named, record_among, usual_model
+from loopyperf.predict.on_device import BOUND, DevicePredictor
+from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, one_size, prepared
+from loopyperf.stages.compiled import Compiler
 from loopyperf.units import duration, in_percent
 
 Found = TypeVar("Found")
@@ -33,8 +32,6 @@ LISTING: ResultKind[tuple[str, tuple[SourceLine, ...]]] = json_result_kind(
     "listing", 256, tuple[str, tuple[SourceLine, ...]]
 )
 """cached name and source listing of a kernel"""
-OF_PIPELINES = "overlap"
-"""model whose fits may have pipelines as columns"""
 CODE: ResultKind[KernelCode] = json_result_kind("code", 64, KernelCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
@@ -47,6 +44,7 @@ def explain(
     model: str | None = None,
     models: Iterable[str] | None = None,
     fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     about: str = "",
     findings: bool = True,
     code: bool = False,
@@ -64,13 +62,15 @@ def explain(
         Names, parameter files or loaded devices. The default is the device of *fit*, or the one that
         ``LOOPYPERF_DEVICE`` names, or this machine's OpenCL device.
     model : str, optional
-        The model to show first, a name in :data:`loopyperf.MODELS`. The default is the model of *fit*, or of the best
-        fit for the device, or else ``"pipeline"``. If it cannot predict the kernel, another one is shown.
+        The model to show first, a name in :data:`loopyperf.MODELS`. The default is the model of *fit*, or the default
+        of :func:`loopyperf.estimate`. If it cannot predict the kernel, another one is shown.
     models : iterable of str, optional
         All models to evaluate. The default is the model shown first and the roofline, a lower bound.
     fit : Fit, ResidualModel or path, optional
         A fit or residual model. Its own model uses it on the device that it was made for; other models and devices
         ignore it.
+    compiler : {"model", "nvrtc", "auto"}
+        Source of register counts, as in :func:`loopyperf.estimate`.
     about : str, optional
         A description of the kernel.
     findings : bool, optional
@@ -128,7 +128,7 @@ def explain(
     first = None if model is None else find_model(model).name
     names = None if models is None else models_named(models)
     record = record_among(fit, MODELS if names is None else names)
-    request = _Request(Case(program, merged, typical), names, first, record, findings)
+    request = _Request(Case(program, merged, typical), names, first, record, compiler, findings)
     requested = _several(record.slug if record is not None and device is None else device)
     check_requested(record, (device_or_error(choice)[0] for choice in requested))
     found: list[OnDevice] = []
@@ -185,6 +185,7 @@ class _Request:
     """models to evaluate; None for the one shown first and the roofline"""
     first: str | None
     record: Fit | ResidualModel | None
+    compiler: Compiler
     findings: bool
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
@@ -201,22 +202,22 @@ class _Request:
 
     def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
         """Return the predictions on a device; without device parameters, only fits of counts apply."""
-
-        def on_device(find: Callable[[Case, Device], Found]) -> Found | LoopyperfError:
-            return _or_error(partial(find, self.case, device)) if isinstance(device, Device) else device
-
-        usual = self._usual(slug)
-        estimates, refusals = self._predictions(slug, device, usual)
-        roofline, advice = on_device(roofline_at), on_device(advice_at)
-        first = next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
-        diagnosis = _or_error(partial(self._diagnosed, slug, first, device))
-        found = {"roofline": roofline, "advice": advice, "diagnosis": diagnosis}
+        by = Predictors(slug, device, self.record, self.compiler)
+        usual = self.first or usual_model(slug, self.record)
+        estimates, refusals = self._predictions(by, usual)
+        first = next((name for name in (usual, WITHOUT_FIT, *estimates) if name in estimates), "")
         known = None if isinstance(device, UnknownDeviceError) else device
+        shown = by.of(first) if first else None
+        of_launches = shown if isinstance(shown, DevicePredictor) and first != BOUND else None
+        roofline = _or_error(lambda: roofline_at(self.case, by.known, of_launches))
+        advice = _or_error(lambda: advice_at(self.case, by.known))
+        diagnosis = _or_error(lambda: self._diagnosed(shown, estimates))
+        found = {"roofline": roofline, "advice": advice, "diagnosis": diagnosis}
         return OnDevice(
             device=slug,
             name=slug if known is None else known.name,
             first=first,
-            estimates=estimates,
+            estimates={first: estimates[first]} | estimates if first else {},
             refusals=refusals,
             clock=None if known is None else known.clock,
             roofline=None if isinstance(roofline, LoopyperfError) else roofline,
@@ -226,50 +227,33 @@ class _Request:
             cores=None if known is None else known.cores,
         )
 
-    def _diagnosed(self, slug: str, first: str, device: Device | UnknownDeviceError) -> Diagnosis:
-        """Return the diagnosis of the kernel on *device* by the model *first*."""
-        if not first:
+    def _diagnosed(self, by: Predictor | None, estimates: Mapping[str, Estimate]) -> Diagnosis:
+        """Return the diagnosis of the kernel by the model of *by*."""
+        if by is None:
             raise LoopyperfError("no model can predict the kernel")
-        if answers_by(self.record, first, slug):
-            by = predictor(model=first, fit=self.record)
-        else:
-            by = predictor(model=first, device=_or_raised(device) if first in DEVICE_MODELS else slug)
-        # A fit of a processor's pipelines includes parameters that its device file lacks.
-        known = by.parameters if isinstance(by, DevicePredictor) else _or_raised(device)
-        return diagnosed(self.case, known, by, findings=self.findings)
+        return diagnosed(self.case, by, estimates[by.model], findings=self.findings)
 
-    def _predictions(
-        self, slug: str, device: Device | UnknownDeviceError, usual: str
-    ) -> tuple[dict[str, Estimate], dict[str, str]]:
-        """Return the estimates by model, and the reasons of the models without one."""
+    def _predictions(self, by: Predictors, usual: str) -> tuple[dict[str, Estimate], dict[str, str]]:
+        """Return the estimates by model, and the reasons of the models without one.
+
+        An interval of another model has no part below the roofline.
+        """
         if self.models is not None:
-            return model_predictions(self.models, self.case, slug, device, self.record)
-        wanted = dict.fromkeys(name for name in (self.first, usual, WITHOUT_FIT) if name)
-        estimates, refusals = dict[str, Estimate](), dict[str, str]()
-        for name in wanted:
-            estimates, refused = model_predictions([name], self.case, slug, device, self.record)
-            refusals |= refused
-            if estimates:
-                break
-        beside, refused = model_predictions([BOUND], self.case, slug, device, self.record)
-        return estimates | beside, refusals | refused
-
-    def _usual(self, slug: str) -> str:
-        """Return the default model for a device."""
-        if self.record is not None and answers_by(self.record, self.record.model, slug):
-            return self.record.model
-        found = _or_error(lambda: usual_answer(slug)[0])
-        if not isinstance(found, Fit):
-            return WITHOUT_FIT
-        # A fit of pipelines is preferred because it can predict changed programs.
-        other = found if found.basis == "pipelines" else _or_error(lambda: find_fit(slug, OF_PIPELINES))
-        return other.model if isinstance(other, Fit) and other.basis == "pipelines" else found.model
-
-
-def _or_raised(device: Device | UnknownDeviceError) -> Device:
-    if isinstance(device, UnknownDeviceError):
-        raise device
-    return device
+            estimates, refusals = by.predictions(self.models, self.case)
+        else:
+            estimates, refusals = by.predictions([usual], self.case)
+            if not estimates and usual != WITHOUT_FIT:
+                estimates, refused = by.predictions([WITHOUT_FIT], self.case)
+                refusals |= refused
+            beside, refused = by.predictions([BOUND], self.case)
+            estimates, refusals = estimates | beside, refusals | refused
+        if BOUND not in estimates:
+            return estimates, refusals
+        least = float(estimates[BOUND])
+        return {
+            name: each if each.alternatives else replace(each, interval=clipped(each.interval, float(each), least))
+            for name, each in estimates.items()
+        }, refusals
 
 
 def _or_error(find: Callable[[], Found]) -> Found | LoopyperfError:

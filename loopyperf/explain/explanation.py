@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from loopyperf.display import ReportText, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, Tabular, called, plain
 from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis
 from loopyperf.explain.first_screen import bars, findings_table, waiting_in_words
@@ -17,6 +17,7 @@ from loopyperf.models.literature.gpuperf_advice import UNMODELLED, Advice
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LATENCY
 from loopyperf.predict.compare import below_roofline, is_below
+from loopyperf.predict.on_device import BOUND
 from loopyperf.units import duration, in_percent, number_of
 
 NOWHERE = "not attributed to a line"
@@ -79,10 +80,10 @@ def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) ->
     return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
 
-BOUND = "roofline"
-"""model that is evaluated in addition to the one shown first"""
 WAITED = 0.01
 """share of stall cycles; a line with a smaller share is not marked as waiting"""
+ALMOST_ALL = 0.95
+"""share of a line's stall cycles from which a cause counts as the only one"""
 SHOWN = 3
 """maximum number of findings on the first screen"""
 
@@ -154,6 +155,15 @@ class OnDevice(Shown):
         return is_below(self.estimates[model], self.least)
 
     @property
+    def below_the_bound(self) -> str:
+        """Return a remark on a time of the model shown first that is below the roofline; empty if it is not."""
+        if not self.is_under_the_roof(self.first):
+            return ""
+        if self.estimate.columns == "pipelines":
+            return f"below the roofline of {duration(self.least)}: the fit measured a faster device than is published"
+        return below_roofline({self.first: self.estimate}, self.least)
+
+    @property
     def under_the_roof(self) -> str:
         """Return a remark on models that predict less time than the roofline; empty if there are none."""
         return below_roofline(self.estimates, self.least)
@@ -175,16 +185,17 @@ class OnDevice(Shown):
                 *unanswered(self.refusals),
             ],
             notes=shown.notes,
+            alone=shown.alone,
         )
 
     def waits_at(self, line: str) -> str:
-        """Return the main cause and the share of waiting at a source *line*; empty below :data:`WAITED`."""
+        """Return the share of stalls at a source *line*, and its main cause; empty below :data:`WAITED`."""
         launches = () if self.diagnosis is None or not line else self.diagnosis.launches
         for launch in launches:
             waits = None if launch.waiting is None else launch.waiting.by_source.get(line)
-            if waits is not None and sum(waits.values()) >= WAITED:
+            if waits is not None and (every := sum(waits.values())) >= WAITED:
                 cause = max(waits, key=lambda cause: waits[cause])
-                return f"{cause} {in_percent(sum(waits.values()))}"
+                return f"{in_percent(every)}, {'' if waits[cause] >= ALMOST_ALL * every else 'mostly '}{cause}"
         return ""
 
     def lanes_at(self, line: str) -> str:
@@ -203,9 +214,8 @@ class OnDevice(Shown):
 
     def _beside_findings(self) -> Iterator[str]:
         """Yield remarks on the diagnosing model, on stall reasons, and on findings that are not shown."""
-        if self.diagnosis is not None and self.diagnosis.model != self.first:
-            by, seconds = self.diagnosis.model, duration(self.diagnosis.seconds)
-            yield f"utilization and changes are from {by!r} ({seconds}); {self.first!r} does not model pipelines"
+        if self.diagnosis is not None:
+            yield from self.diagnosis.remarks
         if self.diagnosis is not None and self.diagnosis.launches:
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:
@@ -215,11 +225,13 @@ class OnDevice(Shown):
 
     def _other_models(self) -> Iterator[str]:
         """Yield one line on the estimates of the other models."""
+        yield from filter(None, [self.below_the_bound])
         others = {name: each for name, each in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
             time = other.time_in_words
-            yield f"{name}: at least {time} without changes" if name == BOUND else f"{name}: {time}"
+            if not self.below_the_bound:
+                yield f"{name}: at least {time} without changes" if name == BOUND else f"{name}: {time}"
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)
@@ -243,7 +255,7 @@ class OnDevice(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Shown):
+class Explanation(Tabular):
     """The explanation of a kernel's run time at one size, on one or several devices."""
 
     kernel: str
@@ -263,12 +275,11 @@ class Explanation(Shown):
     code: KernelCode | None = None
     """code that Loopy generates; None unless requested, or if code generation fails"""
 
-    def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:
-        """Return the cost of each line of the listing in *estimate*; the costs add up to its seconds."""
-        return tuple(line_costs(estimate, self.listing))
+    def lines(self, on: OnDevice) -> tuple[LineCost, ...]:
+        """Return the cost of each line in the device's shown estimate, to which the costs add up.
 
-    def lines_on(self, on: OnDevice) -> tuple[LineCost, ...]:
-        """Return the cost of each line in the device's shown estimate, with latency at the lines that wait."""
+        Latency is a cost of the lines that wait.
+        """
         reviews = () if on.diagnosis is None else on.diagnosis.launches
         return tuple(line_costs(on.estimate, self.listing, reviews))
 
@@ -278,6 +289,20 @@ class Explanation(Shown):
         screen = first.report_text()
         beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
         return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each source line and device, with its seconds and its share of the run time."""
+        return [
+            {
+                "device": on.device,
+                "source": cost.line.source,
+                "line": cost.line.text,
+                "seconds": cost.seconds,
+                "share": cost.seconds / float(on.estimate) if float(on.estimate) else None,
+            }
+            for on in self.devices
+            for cost in self.lines(on)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON-serializable values."""

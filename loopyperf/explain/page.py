@@ -202,7 +202,7 @@ def _accesses(diagnosis: Diagnosis) -> Mapping[str, Any]:
 
 def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
     """Yield each source line with one cell per device, except other sources of costs that cost nothing."""
-    costs = [explanation.lines_on(on) for on in explanation.devices]
+    costs = [explanation.lines(on) for on in explanation.devices]
     for number, line in enumerate(explanation.listing):
         pairs = zip(explanation.devices, costs, strict=True)
         cells = [_cell(on, line, each[number].seconds if each[number].parts else 0.0) for on, each in pairs]

@@ -16,6 +16,7 @@ from loopyperf.explain.page import page_of
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS
+from loopyperf.stages.compiled import Compiler
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,6 +57,7 @@ def report(
     model: str | None = None,
     models: Iterable[str] | None = None,
     fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     about: str = "",
     findings: bool = True,
     typical: Mapping[str, Any] | None = None,
@@ -80,6 +82,8 @@ def report(
         All models to evaluate. The default is all in :data:`loopyperf.MODELS`.
     fit : Fit, ResidualModel or path, optional
         A fit or residual model (see :func:`loopyperf.explain`).
+    compiler : {"model", "nvrtc", "auto"}
+        Source of register counts, as in :func:`loopyperf.estimate`.
     about : str, optional
         A description of the kernel. Empty lines separate paragraphs.
     findings : bool, optional
@@ -122,6 +126,7 @@ def report(
         model=model,
         models=MODELS if models is None else models,
         fit=fit,
+        compiler=compiler,
         about=about,
         findings=findings,
         code=True,

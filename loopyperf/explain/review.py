@@ -24,7 +24,6 @@ from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.models.profiler_counters import active_lanes
 from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
-from loopyperf.models.workload import START
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
 from loopyperf.units import amount, prefixed, ratio_in_words
 
@@ -101,12 +100,9 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
         launch, LaunchDemand
     ).busy  # of the mean warp, because the last groups may do less than others
     warps = launch.groups * launch.warps_per_group
-    shares = {
-        name: each * warps / cycles * (1.0 if is_of_device(name, launch) else launch.balance)
-        for name, each in busy.items()
-        if name != START and cycles
-    }
-    return {name: min(1.0, shares[name]) for name in sorted(shares, key=lambda name: -shares[name])}
+    most = {name: 1.0 if is_of_device(name, launch) else launch.balance for name in busy}
+    shares = {name: most[name] * min(1.0, each * warps / cycles) for name, each in busy.items() if cycles}
+    return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])}
 
 
 # }}}
@@ -418,16 +414,11 @@ class LaunchReview:
         return 0.0 if self.waiting is None else self.waiting.total.get(cause, 0.0)
 
 
-def review_of(
-    machine: MachineLaunch, launch: TimedLaunch, seconds: float, busy: Mapping[str, float] | None = None
-) -> LaunchReview:
-    """Return the review of *launch*, which takes *seconds* in all its executions.
-
-    *busy* is the utilization by pipeline if a fit provides it; by default, it follows from the device parameters.
-    """
+def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> LaunchReview:
+    """Return the review of *launch*, which takes *seconds* in all its executions."""
     cycles = seconds * launch.device.needed("clock") / launch.times
     pipeline = InstructionTimes(launch.device).pipeline_of("local")
-    shares = utilization(launch, cycles) if busy is None else busy
+    shares = utilization(launch, cycles)
     try:
         waiting = waiting_of(launch) if launch.device.lanes == Lanes.TOGETHER else None
     except LoopyperfError:

@@ -483,7 +483,8 @@ def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) 
     key = (by.parameters, case.typical, case.sizes, *by.depends_on)
 
     def find() -> Roofline:
-        kernel, notes = by.timed(case)
+        stages, notes = by.stages(case)
+        kernel = stages.timed
         found = roofline_of(kernel, by.model, _without_launching(by, kernel))
         return replace(found, notes=tuple(dict.fromkeys([*found.notes, *by.notes, *notes])))
 

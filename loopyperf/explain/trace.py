@@ -7,22 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from loopyperf.device.description import Device
+from loopyperf.calibration.choice import FitChoice
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, Tabular, plain
 from loopyperf.errors import ParameterError
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.pipeline import Explicit, explicit_part
+from loopyperf.models.result import Estimate
 from loopyperf.models.timing import notes_of
 from loopyperf.pipeline import Profile, execution_profile
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
 from loopyperf.pipeline.timed_program import TimedLaunch
-from loopyperf.predict.estimate import given_or_named
-from loopyperf.predict.on_device import SIMULATED
+from loopyperf.predict.estimate import shown_estimate
+from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.case import Case, merged_sizes
-from loopyperf.stages.stages import timed_kernel
+from loopyperf.stages.case import Case, one_size
+from loopyperf.stages.compiled import Compiler
 
 EVENTS = 30_000
 """default maximum number of events, about ten megabytes"""
@@ -108,7 +110,7 @@ class LaunchTrace(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Trace(Shown):
+class Trace(Tabular):
     """The traces of a kernel's launches on one core."""
 
     kernel: str
@@ -121,6 +123,8 @@ class Trace(Shown):
     """launches in program order"""
     notes: tuple[str, ...]
     """parts that are not drawn, and assumed device parameters"""
+    estimate: Estimate
+    """run time of the kernel"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """the given typical iteration counts and condition shares, by name"""
 
@@ -141,7 +145,8 @@ class Trace(Shown):
             "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "device": self.device,
-            "model": SIMULATED,
+            "model": self.estimate.model,
+            "seconds": float(self.estimate),
             "launches": [launch.to_dict() for launch in self.launches],
             "notes": list(self.notes),
         }
@@ -166,11 +171,20 @@ class Trace(Shown):
             for launch in self.launches
         ]
         return ReportText(
-            question=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, model {SIMULATED}",
-            answer=f"{self.events:,} events",
-            tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],
+            question=self.estimate.inputs,
+            answer=f"{self.estimate.time_and_interval}; {self.events:,} events of the simulated core",
+            tables=[Table(("launch", "simulated cycles", "instructions", "groups"), rows)],
             notes=self.notes,
+            alone=f"{self.events:,}",
         )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each launch with its drawn and simulated cycles, instructions and groups."""
+        return [launch.to_dict() for launch in self.launches]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers of events, launches and notes, without the events."""
+        return {"events": self.events, **self.document["otherData"]}
 
 
 def trace(
@@ -178,6 +192,9 @@ def trace(
     /,
     *,
     device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     predictor: Predictor | None = None,
     events: int = EVENTS,
     in_cycles: bool = False,
@@ -187,9 +204,9 @@ def trace(
 ) -> Trace:
     """Trace the warps of one core of *device* while it executes *program*, for display in Perfetto.
 
-    The trace shows the core with most groups, as the ``"pipeline"`` model simulates it: which warp issues which
-    instruction, when, and what it waits for. It includes only groups and loop iterations that are simulated instruction
-    by instruction, not those that the model extrapolates from them.
+    The trace shows the core with most groups, as the simulator executes it: which warp issues which instruction, when,
+    and what it waits for. It includes only groups and loop iterations that are simulated instruction by instruction,
+    not those that the model extrapolates from them. The model gives only the run time beside the trace.
 
     Parameters
     ----------
@@ -198,8 +215,10 @@ def trace(
     device : str, path or Device, optional
         Name, parameter file or loaded device. The default is the one that ``LOOPYPERF_DEVICE`` names, or else this
         machine's OpenCL device.
+    model, fit, compiler
+        As in :func:`loopyperf.estimate`.
     predictor : Predictor, optional
-        A predictor of the ``"pipeline"`` model (see :func:`loopyperf.predictor`) to use instead of *device*.
+        A predictor (see :func:`loopyperf.predictor`) to use instead.
     events : int, optional
         Maximum number of spans, about four per issued instruction: on its pipeline, of its warp, and for its stalls.
         All launches share them, with at least 100 each.
@@ -222,13 +241,13 @@ def trace(
     Raises
     ------
     ParameterError
-        *events* is less than 100, *predictor* is of another model, or a size is invalid.
+        *events* is less than 100, or a size or an option is invalid.
     KernelError
         Loopy cannot prepare the kernel.
     UncountableError
         The kernel contains a construct without an exact count.
     UnknownDeviceError
-        The device is unknown.
+        The device is unknown, or has no parameters.
     MissingNumberError
         The device lacks a parameter that the model needs.
     OccupancyError
@@ -253,24 +272,17 @@ def trace(
     """
     if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ParameterError(f"events must be an integer >= {FEWEST}, got {events!r}")
-    described, merged = _simulated(predictor, device), merged_sizes(parameters, sizes)
-    kernel = timed_kernel(Case(program, merged, typical), described)
+    case = Case(program, one_size(parameters, sizes), typical)
+    by, estimate = shown_estimate(case, predictor, device=device, model=model, fit=fit, compiler=compiler)
+    simulator = simulator_of(by)
+    kernel = simulator.stages(case)[0].timed
     launches = kernel.launches
-    clock = float(OF_A_CYCLE) if in_cycles else described.needed("clock")
+    clock = float(OF_A_CYCLE) if in_cycles else simulator.parameters.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     summaries = [sentence for each in traces for sentence in each.summary]
     notes = dict.fromkeys([*summaries, *notes_of(kernel)])
-    return Trace(kernel.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
-
-
-def _simulated(given: Predictor | None, device: DeviceChoice | None) -> Device:
-    """Return the device parameters of the predictor *given*, or else those of *device*."""
-    bound = given_or_named(given, device=device, model=None if given else SIMULATED)
-    parameters = bound.device_parameters
-    if bound.model != SIMULATED or parameters is None:
-        raise ParameterError(f"a trace needs the model {SIMULATED!r}, got a predictor of {bound.model!r}")
-    return parameters
+    return Trace(kernel.kernel, dict(case.sizes), by.device, traces, tuple(notes), estimate, dict(typical or {}))
 
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:

@@ -165,8 +165,8 @@ class AssumedShares:
 def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
     """Yield the lower bound from known parameters if *assumed* exceeds :data:`MOST` of *seconds*."""
     if assumed > MOST * seconds:
-        share = f"{in_percent(assumed / seconds)} of the time depends on assumed ones"
-        yield f"at least {duration(stated)} from known device parameters; {share}"
+        share = f"{in_percent(assumed / seconds)} of the time is computed from assumed device parameters"
+        yield f"{share}; by the published ones alone, it is at least {duration(stated)}"
 
 
 # }}}

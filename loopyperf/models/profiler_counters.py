@@ -1,11 +1,11 @@
 """Predicted profiler counters of a kernel, by the names of NVIDIA Nsight Compute's metrics.
 
-Most are sums over the machine graphs of all warps. Metrics per cycle, in percent of a peak, use the cycles of the
-pipeline model. All values are for one execution of a launch.
+Most are sums over the machine graphs of all warps. Metrics per cycle, in percent of a peak, use the predicted run time.
+All values are for one execution of a launch.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,14 +15,14 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle
 from loopyperf.device.parts import Per, Pipeline
-from loopyperf.display import ReportText, Table, Tabular, called
+from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import ParameterError, UnknownMetricError
 from loopyperf.idg.program import Instruction, Loop, Opcode
 from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
-from loopyperf.models.pipeline import simulated_cycles
 from loopyperf.models.program_timing import parted
+from loopyperf.models.result import Estimate
 from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 from loopyperf.units import amount, number_of
@@ -72,6 +72,8 @@ class Counters(Tabular, Mapping[str, float]):
     """Slug of the device, e.g. ``"nvidia-v100"``."""
     launches: tuple[LaunchCounters, ...]
     """Counters of each non-empty device program, in program order."""
+    estimate: Estimate
+    """Run time of the kernel."""
     notes: tuple[str, ...] = ()
     """Assumptions."""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -107,8 +109,8 @@ class Counters(Tabular, Mapping[str, float]):
         ]
         headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
         return ReportText(
-            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
-            answer="predicted profiler counters of one execution",
+            question=self.estimate.inputs,
+            answer=f"{self.estimate.time_and_interval}; predicted profiler counters of one execution",
             tables=[Table(headings, rows, last=len(headings) - 2)],
             notes=self.notes,
         )
@@ -127,6 +129,8 @@ class Counters(Tabular, Mapping[str, float]):
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
             "device": self.device,
+            "model": self.estimate.model,
+            "seconds": float(self.estimate),
             "launches": [asdict(each) for each in self.launches],
             "notes": list(self.notes),
             "typical": dict(self.typical),
@@ -180,6 +184,8 @@ class _Sums:
 
     machine: MachineLaunch
     timed: TimedLaunch
+    seconds: float
+    """Run time of all executions, without launch overhead."""
 
     @cached_property
     def executed(self) -> "list[tuple[float, Instruction, Request | None, float]]":
@@ -335,12 +341,12 @@ LEFT = 0.5
 """Maximum fraction of the shared cache that is dirty when a launch ends (measured: docs/accuracy)."""
 
 
-def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
-    """Return the predicted Nsight Compute metrics of each launch."""
-    pairs = zip(machine.launches, timed.launches, strict=True)
+def counters_of(machine: MachineProgram, timed: TimedProgram, seconds: Sequence[float]) -> tuple[LaunchCounters, ...]:
+    """Return the predicted Nsight Compute metrics of each launch; *seconds* are for all its executions."""
+    launches = zip(machine.launches, timed.launches, seconds, strict=True)
     return tuple(
-        LaunchCounters(one.name, one.times, one.groups, one.work_items, dict(_metrics(_Sums(one, other))))
-        for one, other in pairs
+        LaunchCounters(one.name, one.times, one.groups, one.work_items, dict(_metrics(_Sums(one, other, each))))
+        for one, other, each in launches
     )
 
 
@@ -398,7 +404,8 @@ def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
 
 def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     launch = sums.timed
-    cycles, cores, partitions = simulated_cycles(launch), launch.device.needed("cores"), launch.partitions
+    cycles = sums.seconds * launch.device.needed("clock") / launch.times
+    cores, partitions = launch.device.needed("cores"), launch.partitions
     active = cycles * cores * launch.balance
     taken = InstructionTimes(launch.device).least * sums.through_l1(sums.accesses)
     requests = sums.accesses[MemorySpace.GLOBAL, "load"]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from loopyperf.display import ReportText, Table, Tabular, abridged, apart, called, plain
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
-from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
+from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
 Seconds = float | NDArray[np.floating[Any]]
 """A run time, or an array of run times over sizes."""
@@ -75,7 +75,7 @@ LEVEL = 0.8
 DEVIATIONS = NormalDist().inv_cdf((1 + LEVEL) / 2)
 """Half-width of a normal distribution's interval with that probability, in standard deviations."""
 NAMED = 2
-"""Maximum number of omissions that a headline names."""
+"""Maximum number of omissions, or of large costs, that a headline names."""
 NOTHING = "nothing"
 """Bound of an estimate without costs."""
 Columns = Literal["counts", "overlapping", "pipelines", "core", "samples"]
@@ -98,6 +98,8 @@ CLOCKS: Mapping[Clock, str] = {
 }
 WIDE = 2.0
 """Ratio of an interval's end to the prediction from which the interval is also shown as a factor."""
+HALF = 0.5
+"""Share of the run time from which a property counts as its bound."""
 APART = 1.5
 """Ratio of the run times of two placements of private arrays, above which headlines show both."""
 NO_INTERVAL = "no prediction interval: "
@@ -139,8 +141,13 @@ class PropertyCost:
         """
         are_times = columns == "pipelines" and self.property != LAUNCHES
         measure = duration if are_times else amount
-        each = "varies" if self.each is None else f"{self.each:.3g} times" if are_times else unit_cost(self.each)
+        cost = _factor if are_times else unit_cost
+        each = "varies" if self.each is None else cost(self.each)
         return self.property, _range(self.count, measure), each, _range(self.seconds, duration)
+
+
+def _factor(number: float) -> str:
+    return f"{ratio_in_words(number)} times"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +234,11 @@ class ModelTime:
     def executing(self) -> float:
         """Return the time without launch costs, in seconds, for a single size."""
         return sum(float(row.seconds) for row in self.breakdown.rows if row.property not in LAUNCHING)
+
+
+def clipped(interval: tuple[Seconds, Seconds] | None, seconds: float, least: float) -> tuple[Seconds, Seconds] | None:
+    """Return the *interval* around *seconds* without the part below a lower bound of *least* seconds."""
+    return None if interval is None else (max(float(interval[0]), min(least, seconds)), interval[1])
 
 
 EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives", "left_out")
@@ -363,13 +375,23 @@ class Estimate(_ExplainedLater, Tabular):
     @property
     def bound(self) -> str:
         """Return the property that costs most (in a batch, over all sizes), ``"nothing"`` if all costs are 0."""
+        return next(iter(self._costs()), NOTHING)
+
+    def _costs(self) -> dict[str, float]:
+        """Return the cost of each property, in a batch over all sizes, largest first; empty if all are 0."""
         costs = {name: float(np.sum(seconds)) for name, seconds in self.breakdown.by_property().items()}
-        return max(costs, key=lambda name: costs[name]) if any(costs.values()) else NOTHING
+        return dict(sorted(costs.items(), key=lambda cost: -cost[1])) if any(costs.values()) else {}
 
     @property
     def most_of_it(self) -> str:
-        """Return what bounds the run time, e.g. ``"bound by DRAM"``."""
-        return "all costs are 0" if self.bound == NOTHING else f"bound by {self.bound}"
+        """Return what bounds the run time, e.g. ``"bound by DRAM"``, or its two largest parts if none is a half."""
+        costs, whole = self._costs(), float(np.sum(self.seconds))
+        largest = list(costs)[:NAMED]
+        if not largest:
+            return "all costs are 0"
+        if len(largest) < NAMED or costs[largest[0]] >= HALF * whole:
+            return f"bound by {largest[0]}"
+        return f"mostly {' and '.join(f'{name} ({in_percent(costs[name] / whole)})' for name in largest)}"
 
     @property
     def inputs(self) -> str:
@@ -393,8 +415,13 @@ class Estimate(_ExplainedLater, Tabular):
             ],
             remarks=[CLOCKS[self.clock], *(f"or: {each}" for each in self.alternatives)],
             notes=self.notes,
-            alone=self._words(_range(np.hstack([self.seconds, *self._far_apart]), duration)),
+            alone=self.alone,
         )
+
+    @property
+    def alone(self) -> str:
+        """Return the run time in a few characters, with the alternatives that differ much as a range."""
+        return self._words(_range(np.hstack([self.seconds, *self._far_apart]), duration))
 
     def sizes_table(self) -> Table:
         """Return a table of the run time at each size of a one-dimensional batch; of many sizes, the first and last."""
@@ -497,7 +524,7 @@ class Estimate(_ExplainedLater, Tabular):
         if self.interval is None or not (least := min(map(float, self.interval))) > 0:
             return ""
         factor = max(float(self.interval[1]) / float(self.seconds), float(self.seconds) / least)
-        return f", within a factor of {factor:.2g}" if factor >= WIDE else ""
+        return f", within a factor of {ratio_in_words(factor)}" if factor >= WIDE else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values for JSON; arrays become lists."""

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.vocabulary import ISSUE, LOAD_STORE, LOCAL_MEMORY
+from loopyperf.device.vocabulary import START as START
 from loopyperf.errors import ModelInputError
 from loopyperf.idg.parallelism import Sort
 from loopyperf.pipeline.intervals import Interval
@@ -40,8 +41,6 @@ HOST_WAIT = "host wait"
 LAUNCHING = (LAUNCHES, FURTHER_LAUNCHES)
 LATENCY = "latency"
 """Row or column of the time in which warps wait for results."""
-START = "start"
-"""Pipeline of the pseudo-instruction that starts a group."""
 IN_FILES = "local"
 
 

@@ -24,7 +24,7 @@ from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.case import Case, CountingOptions, common_shape, count_at, has_arrays, usual_options
-from loopyperf.units import in_percent, listed
+from loopyperf.units import in_percent, listed, ratio_in_words
 
 Floats = NDArray[np.float64]
 UNLIKE = 1.0
@@ -92,7 +92,7 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
         beyond = sorted((name for name in excess if excess[name] > 1), key=lambda name: (-excess[name], name))
         if beyond:
             called = shown if fit.basis == "pipelines" else str
-            listed = ", ".join(f"{called(name)} ({excess[name]:.3g} times)" for name in beyond)
+            listed = ", ".join(f"{called(name)} ({ratio_in_words(excess[name])} times)" for name in beyond)
             yield f"extrapolated: {word} than in any measured kernel: {listed}"
 
 

@@ -1,13 +1,13 @@
 """Comparison of models: the prediction of each model for a kernel, or the reason why it has none."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error, usual_answer
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
@@ -27,8 +27,11 @@ from loopyperf.models.model_interface import DeviceModel
 from loopyperf.models.result import NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import predictor, record_of
+from loopyperf.predict.on_device import DevicePredictor
+from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, one_size
+from loopyperf.stages.compiled import Compiler, check_compiler
 from loopyperf.stages.stages import profiled_name, staged, stages_of
 from loopyperf.units import duration, listed, number_of
 
@@ -71,6 +74,17 @@ def answers_by(record: Record | None, model: str, slug: str) -> bool:
     return record is not None and record.model == model and is_one_device(slug, record.slug)
 
 
+def usual_model(slug: str, record: Record | None = None) -> str:
+    """Return the default model of the device with short name *slug*: that of *record* if it is for this device."""
+    if record is not None and answers_by(record, record.model, slug):
+        return record.model
+    try:
+        found, _ = usual_answer(slug)
+    except UnknownDeviceError:
+        return WITHOUT_FIT
+    return found.model if isinstance(found, Fit) else WITHOUT_FIT
+
+
 def device_for(device: DeviceChoice | None, record: Record | None) -> tuple[str, Device | UnknownDeviceError]:
     """Return short name and parameters of *device*, by default that of *record*; an error if it has no parameters."""
     return device_or_error(record.slug if record is not None and device is None else device)
@@ -88,31 +102,48 @@ def check_requested(record: Record | None, slugs: Iterable[str]) -> None:
         )
 
 
-def model_predictions(
-    models: Iterable[str], case: Case, slug: str, device: Device | UnknownDeviceError, record: Record | None
-) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return model -> prediction for *case* on a device, and model -> reason why there is none.
+@dataclass(frozen=True, slots=True)
+class Predictors:
+    """The predictors of a device: the fit and the compiler that its models use."""
 
-    The model of *record* uses it, if it is for this device.
-    """
-    estimates: dict[str, Estimate] = {}
-    refusals: dict[str, str] = {}
-    for name in models:
-        try:
-            if answers_by(record, name, slug):
-                bound = predictor(model=name, fit=record)
-            else:
-                bound = predictor(model=name, device=_or_raised(device) if name in DEVICE_MODELS else slug)
-            estimates[name] = bound.predict(case)
-        except LoopyperfError as error:
-            refusals[name] = str(error)
-    return estimates, refusals
+    slug: str
+    """short name of the device"""
+    device: Device | UnknownDeviceError
+    """device parameters, or the error that explains their absence"""
+    record: Record | None = None
+    """fit or residual model; the model that it is of uses it, if it is for this device"""
+    compiler: Compiler = "model"
+    """source of register counts, for models of the device"""
 
+    def __post_init__(self) -> None:
+        """Raise :class:`ParameterError` for an unknown compiler."""
+        check_compiler(self.compiler)
 
-def _or_raised(device: Device | UnknownDeviceError) -> Device:
-    if isinstance(device, UnknownDeviceError):
-        raise device
-    return device
+    def of(self, model: str) -> Predictor:
+        """Return the predictor of *model*; raises as :func:`loopyperf.predictor`."""
+        if answers_by(self.record, model, self.slug):
+            found = predictor(model=model, fit=self.record)
+        else:
+            found = predictor(model=model, device=self.known if model in DEVICE_MODELS else self.slug)
+        return replace(found, compiler=self.compiler) if isinstance(found, DevicePredictor) else found
+
+    @property
+    def known(self) -> Device:
+        """Return the device parameters, or raise the error that explains their absence."""
+        if isinstance(self.device, UnknownDeviceError):
+            raise self.device
+        return self.device
+
+    def predictions(self, models: Iterable[str], case: Case) -> tuple[dict[str, Estimate], dict[str, str]]:
+        """Return model -> prediction for *case*, and model -> reason why there is none."""
+        estimates: dict[str, Estimate] = {}
+        refusals: dict[str, str] = {}
+        for name in models:
+            try:
+                estimates[name] = self.of(name).predict(case)
+            except LoopyperfError as error:
+                refusals[name] = str(error)
+        return estimates, refusals
 
 
 ROUNDING = 1e-9
@@ -195,6 +226,8 @@ class Comparison(Tabular):
     """model -> reason why it has no prediction, and what to do about it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """typical values that were given (:func:`loopyperf.count`)"""
+    first: str = ""
+    """the requested model, or the one that :func:`loopyperf.estimate` uses by default, which comes first"""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -215,7 +248,7 @@ class Comparison(Tabular):
         """Return a table of the predictions, and the reasons why other models have none."""
         return ReportText(
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
-            answer=_number_of_models(self.estimates, self.refusals),
+            answer=_number_of_models(self.estimates, self.refusals, self.estimates.get(self.first)),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
             remarks=self._remarks(),
         )
@@ -246,6 +279,7 @@ class Comparison(Tabular):
             "clock": self.clock,
             "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
             "refusals": dict(self.refusals),
+            "first": self.first,
         }
 
 
@@ -364,8 +398,10 @@ def compare(
     /,
     *,
     device: DeviceChoice | None = None,
+    model: str | None = None,
     models: Iterable[str] | None = None,
     fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -380,11 +416,13 @@ def compare(
         The kernel.
     device : str, os.PathLike or Device, optional
         As in :func:`loopyperf.estimate`. Default: the device of *fit*, if given.
+    model : str, optional
+        The model in the first row. Default: that of *fit*, else the default of :func:`loopyperf.estimate`.
     models : iterable of str, optional
         Names of models in :data:`loopyperf.MODELS`. Default: all models.
     fit : Fit, ResidualModel, str or os.PathLike, optional
         A fit or residual model, or the path of one, for the model that it is of. It must be for *device*.
-    typical, parameters, **sizes
+    compiler, typical, parameters, **sizes
         As in :func:`loopyperf.estimate`; each size is one integer.
 
     Returns
@@ -422,16 +460,18 @@ def compare(
     record = record_among(fit, names)
     slug, known = device_for(device, record)
     check_requested(record, [slug])
+    first = find_model(model).name if model is not None else usual_model(slug, record)
+    names.sort(key=lambda name: name != first)
     case = Case(program, merged, typical)
     # Errors in the kernel are raised once, before the models run.
     kernel = profiled_name(case, known) if isinstance(known, Device) else ""
-    estimates, refusals = model_predictions(names, case, slug, known, record)
-    if isinstance(known, Device):
-        return Comparison(kernel, merged, slug, known.clock, estimates, refusals, dict(typical or {}))
-    if not estimates:
-        raise known
-    kernel = next(iter(estimates.values())).kernel
-    return Comparison(kernel, merged, slug, None, estimates, refusals, dict(typical or {}))
+    estimates, refusals = Predictors(slug, known, record, compiler).predictions(names, case)
+    clock = known.clock if isinstance(known, Device) else None
+    if isinstance(known, UnknownDeviceError):
+        if not estimates:
+            raise known
+        kernel = next(iter(estimates.values())).kernel
+    return Comparison(kernel, merged, slug, clock, estimates, refusals, dict(typical or {}), first)
 
 
 def compare_occupancies(
@@ -547,6 +587,7 @@ def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers.tolist())
 
 
-def _number_of_models(answers: Mapping[str, object], refusals: Refusals) -> str:
+def _number_of_models(answers: Mapping[str, object], refusals: Refusals, first: Estimate | None = None) -> str:
+    chosen = "" if first is None else f"{first.time_and_interval} by {first.model}; "
     without = f", {len(refusals)} without a prediction" if refusals else ""
-    return f"{number_of(len(answers), 'model')}{without}"
+    return f"{chosen}{number_of(len(answers), 'model')}{without}"

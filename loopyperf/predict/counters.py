@@ -11,7 +11,7 @@ import csv
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from itertools import chain, groupby, islice
 from math import isfinite, prod
@@ -21,19 +21,21 @@ from typing import Annotated, Any
 
 import msgspec
 
-from loopyperf.calibration.choice import chosen_device
+from loopyperf.calibration.choice import FitChoice
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import DeviceChoice, given_device, names_without_brand, without_brand
-from loopyperf.display import ReportText, Table, Tabular, called
+from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.files import LARGEST, Amount, Number, os_reason, read_bytes
 from loopyperf.kernel import Program
 from loopyperf.models.profiler_counters import Counters, LaunchCounters, counters_of, unit_of_metric
 from loopyperf.models.timing import notes_of
-from loopyperf.stages.case import Case, merged_sizes
-from loopyperf.stages.compiled import Compiler, compiled_machine
-from loopyperf.stages.stages import cached_profile, timed_of
+from loopyperf.predict.estimate import shown_estimate
+from loopyperf.predict.on_device import simulator_of
+from loopyperf.stages.case import Case, one_size
+from loopyperf.stages.compiled import Compiler
 from loopyperf.units import amount, listed, number_of
 
 
@@ -42,6 +44,8 @@ def counters(
     /,
     *,
     device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     typical: Mapping[str, Any] | None = None,
     compiler: Compiler = "model",
     parameters: Mapping[str, Any] | None = None,
@@ -49,7 +53,7 @@ def counters(
 ) -> Counters:
     """Predict the Nsight Compute metrics of each launch of *program*.
 
-    Rates per cycle use the run time that the model ``"pipeline"`` predicts.
+    Rates per cycle use the predicted run time.
 
     Parameters
     ----------
@@ -57,7 +61,7 @@ def counters(
         The kernel.
     device : str, os.PathLike or Device, optional
         An NVIDIA device, as in :func:`loopyperf.estimate`.
-    typical, compiler, parameters, **sizes
+    model, fit, typical, compiler, parameters, **sizes
         As in :func:`loopyperf.estimate`; each size is one integer.
 
     Returns
@@ -94,24 +98,27 @@ def counters(
     >>> predicted["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 2**17
     True
     """
-    return counters_at(Case(program, merged_sizes(parameters, sizes), typical), chosen_device(device), compiler)
-
-
-def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Counters:
-    """Return the predicted metrics of *case* on *device*; see :func:`counters`."""
-    if device.vendor != "NVIDIA":
+    case = Case(program, one_size(parameters, sizes), typical)
+    by, estimate = shown_estimate(case, device=device, model=model, fit=fit, compiler=compiler)
+    simulator = simulator_of(by)
+    known = simulator.parameters
+    if known.vendor != "NVIDIA":
         raise ParameterError(
-            f"counters are Nsight Compute metrics, which exist for NVIDIA devices only; {device.slug!r} is from "
-            f"{device.vendor}"
+            f"counters are Nsight Compute metrics, which exist for NVIDIA devices only; {known.slug!r} is from "
+            f"{known.vendor}"
         )
-    profile = replace(cached_profile(case, device), is_opencl=False)  # Nsight Compute profiles CUDA only
-    machine, _, notes = compiled_machine(case, profile, device, compiler)
-    timed = timed_of(machine, device)
+    stages, notes = simulator.stages(case, is_cuda=True)  # Nsight Compute profiles CUDA only
+    timed = stages.timed
+    simulated = float(simulator.time(timed).seconds)
+    factor = float(estimate) / simulated if simulated else 1.0
     return Counters(
-        kernel=profile.kernel,
+        kernel=timed.kernel,
         sizes=dict(case.sizes),
-        device=device.slug,
-        launches=counters_of(machine, timed),
+        device=by.device,
+        launches=counters_of(
+            stages.machine, timed, [factor * simulator.time(timed.alone(each)).executing for each in timed.launches]
+        ),
+        estimate=estimate,
         notes=(*notes_of(timed), *notes),
         typical=dict(case.typical or {}),
     )
@@ -420,8 +427,8 @@ class CountersComparison(Tabular):
         headings = ("metric", "predicted", "measured", "error", "unit", *(["launch"] if several else []))
         about = self.counters
         return ReportText(
-            question=f"{called(about.kernel, about.sizes, about.typical)} on {about.device}",
-            answer=f"{number_of(len(rows), 'metric')}, predicted and measured",
+            question=about.estimate.inputs,
+            answer=f"{about.estimate.time_and_interval}; {number_of(len(rows), 'metric')}, predicted and measured",
             tables=[Table(headings, rows, last=len(headings) - 4)],
             notes=(*self.notes, *about.notes),
         )

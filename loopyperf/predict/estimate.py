@@ -27,7 +27,7 @@ from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_path
 from loopyperf.device.device_library import DeviceChoice, load_device
-from loopyperf.errors import ParameterError
+from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.files import read_document, user_data_stamp
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
@@ -40,7 +40,7 @@ from loopyperf.predict.on_device import DevicePredictor, on_wall_clock
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
 from loopyperf.stages.case import Case, merged_sizes
-from loopyperf.stages.compiled import COMPILERS, Compiler
+from loopyperf.stages.compiled import Compiler, check_compiler
 
 
 def estimate(
@@ -247,13 +247,37 @@ def given_or_named(
     model: str | None = None,
     fit: FitChoice | ResidualModel | None = None,
     alternatives: bool = True,
+    compiler: Compiler = "model",
 ) -> Predictor:
     """Return the *given* predictor, else a new one; raises :class:`ParameterError` if both are requested."""
     if given is None:
-        return predictor(device=device, model=model, fit=fit, alternatives=alternatives)
-    if not (device is None and model is None and fit is None):
-        raise ParameterError("predictor= already has a device and a model; drop device=, model= and fit=")
+        return predictor(device=device, model=model, fit=fit, alternatives=alternatives, compiler=compiler)
+    if not (device is None and model is None and fit is None and compiler == "model"):
+        raise ParameterError("predictor= already has a device and a model; drop device=, model=, fit= and compiler=")
     return given
+
+
+def shown_estimate(
+    case: Case,
+    given: Predictor | None = None,
+    *,
+    device: DeviceChoice | None,
+    model: str | None,
+    fit: FitChoice | ResidualModel | None,
+    compiler: Compiler,
+) -> tuple[Predictor, Estimate]:
+    """Return a predictor as :func:`given_or_named` does, and its estimate of *case*.
+
+    If the default is a fit that has no weights for the kernel, the model for device parameters predicts instead.
+    """
+    by = given_or_named(given, device=device, model=model, fit=fit, compiler=compiler)
+    try:
+        return by, by.predict(case)
+    except MissingNumberError:
+        if not (given is model is fit is None) or by.model == WITHOUT_FIT or by.device_parameters is None:
+            raise
+    other = predictor(device=by.device_parameters, model=WITHOUT_FIT, compiler=compiler)
+    return other, other.predict(case)
 
 
 def _bound(model: str | None, options: "_Options") -> Predictor:
@@ -324,10 +348,7 @@ class _Options:
             ("alternatives", self.alternatives, "True or False", bool),
         ):
             _check_type(option, value, what, types)
-        if self.compiler not in COMPILERS:
-            raise ParameterError(
-                f"compiler must be one of {', '.join(map(repr, COMPILERS))}; got {self.compiler!r:.80}"
-            )
+        check_compiler(self.compiler)
         check_options("executed" if self.counting is None else self.counting, None, self.on_unknown)
 
     def check_unused(self, subject: str, *unused: str) -> None:

@@ -20,8 +20,9 @@ from loopyperf.compiler import Placement
 from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
+from loopyperf.device.device_library import is_one_device
 from loopyperf.device.substitutes import completed
-from loopyperf.errors import LoopyperfError
+from loopyperf.errors import LoopyperfError, UnknownDeviceError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.pipeline_shares import pipeline_shares
 from loopyperf.models.result import (
@@ -36,6 +37,7 @@ from loopyperf.models.result import (
     Seconds,
     adding_up,
     answer_as_json,
+    clipped,
     common,
     read_answer,
 )
@@ -55,6 +57,8 @@ Time = Callable[[TimedProgram], ModelTime]
 Interval = tuple[Seconds, Seconds]
 SIMULATED = "pipeline"
 """the model that simulates"""
+BOUND = "roofline"
+"""the model that is a lower bound"""
 NAMED = 3
 """largest number of arrays that a sentence names"""
 ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
@@ -99,11 +103,16 @@ class DevicePredictor(Predictor):
         by = () if self.compiler == "model" else (self.compiler, *installed_compilers())
         return self.model, fit, *by
 
-    def timed(self, case: Case) -> tuple[TimedProgram, tuple[str, ...]]:
-        """Return the timed program of *case*, and notes on its compilation."""
+    def stages(self, case: Case, *, is_cuda: bool = False) -> tuple[Stages, tuple[str, ...]]:
+        """Return the profile, machine program and timed program of *case*, and notes on its compilation.
+
+        With *is_cuda*, it is compiled as CUDA, even if it is an OpenCL kernel.
+        """
         profile = cached_profile(case, self.parameters)
+        if is_cuda:
+            profile = replace(profile, is_opencl=False)
         machine, _, notes = compiled_machine(case, profile, self.parameters, self.compiler)
-        return timed_of(machine, self.parameters), notes
+        return Stages(profile, machine, timed_of(machine, self.parameters)), notes
 
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer at one size, from the cache if it is there."""
@@ -124,11 +133,27 @@ class DevicePredictor(Predictor):
         return profile.kernel, replace(answer, unsure=tuple(machine.unsure), notes=(*answer.notes, *notes))
 
 
+def simulator_of(predictor: Predictor) -> DevicePredictor:
+    """Return *predictor* if it models the pipelines of its device, else the simulator of the device.
+
+    Raises :class:`UnknownDeviceError` if the device has no parameters.
+    """
+    if isinstance(predictor, DevicePredictor):
+        return predictor
+    if (device := predictor.device_parameters) is None:
+        raise UnknownDeviceError(
+            f"{predictor.device!r} has no device parameters, which the simulator needs; name a device that has them"
+        )
+    return DevicePredictor(SIMULATED, device.slug, parameters=device)
+
+
 def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
     """Return the run time of *kernel* by a *fit* of the pipelines of its device, with interval and notes."""
     shares = pipeline_shares(kernel)
     answer = find_fitted_model(fit.model).time(fit, shares)
     spread, unlike = prediction_interval(fit, shares, answer.seconds)
+    if is_one_device(kernel.device.slug, fit.slug):  # else the parameters are those of any processor
+        spread = clipped(spread, float(answer.seconds), float(DEVICE_MODELS[BOUND].time(kernel).seconds))
     free = (f"no weight for {name!r} in the fit; using the device parameters" for name in answer.unfitted)
     return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
 

@@ -36,6 +36,7 @@ from loopyperf.search.task import (
 from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
 from loopyperf.stages.case import merged_sizes
+from loopyperf.stages.compiled import Compiler
 from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none could be predicted"
@@ -269,6 +270,7 @@ def rank(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     predictor: Predictor | None = None,
     bounds: Sequence[str] = (),
     top: int | None = None,
@@ -289,11 +291,11 @@ def rank(
     variants : Mapping or iterable
         Programs, or (name, program) or (name, builder) pairs, or a mapping of names to programs or builders. A builder
         is a callable without arguments that returns a program; it is called in the process that analyzes the variant.
-    device, model, fit, typical, parameters, **sizes
+    device, model, fit, compiler, typical, parameters, **sizes
         As in :func:`loopyperf.estimate`, but each size is one integer. A variant gets only the sizes that it takes, so
         variants may have different sizes.
     predictor : Predictor, optional
-        Replaces *device*, *model* and *fit* (see :func:`loopyperf.predictor`).
+        Replaces *device*, *model*, *fit* and *compiler* (see :func:`loopyperf.predictor`).
     bounds : sequence of {"throughput", "roofline"}
         Models whose times are lower bounds of the model's times, cheapest first. The model then runs on as few variants
         as are needed to find the *top* fastest. They are lower bounds of ``"roofline"``, ``"volkov"`` and
@@ -343,7 +345,7 @@ def rank(
     check_top(top, bounds)
     every = named(variants, are_kept=bool(bounds))
     merged = merged_sizes(parameters, sizes)
-    chosen = chosen_predictor(predictor, device, model, fit)
+    chosen = chosen_predictor(predictor, device, model, fit, compiler)
     check_ranked(chosen, merged, typical)
     stages = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
     cascade = Cascade(stages, every, merged, typical, top)
@@ -371,6 +373,7 @@ def chosen_predictor(
     device: DeviceChoice | None,
     model: str | None,
     fit: FitChoice | ResidualModel | None,
+    compiler: Compiler = "model",
     *,
     alternatives: bool = True,
 ) -> Predictor:
@@ -380,7 +383,7 @@ def chosen_predictor(
     """
     if given is None and isinstance(model, str) and "samples" in find_model(model).needs:
         raise executes_kernels(model)
-    return given_or_named(given, device=device, model=model, fit=fit, alternatives=alternatives)
+    return given_or_named(given, device=device, model=model, fit=fit, alternatives=alternatives, compiler=compiler)
 
 
 def ranking_of(

@@ -26,6 +26,7 @@ from loopyperf.search.task import Sizes, SizesSeen, Task, Unanswered, check_rank
 from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant, check_top
 from loopyperf.stages.case import merged_sizes
+from loopyperf.stages.compiled import Compiler
 from loopyperf.units import number_of
 
 if TYPE_CHECKING:
@@ -260,6 +261,7 @@ def search(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
     predictor: Predictor | None = None,
     bounds: Sequence[str] = (),
     top: int | None = None,
@@ -284,7 +286,7 @@ def search(
     space : dict of str to list, tuple or range
         Choices by name; a point is one choice for each name. Optimizers treat monotonic sequences of numbers as a
         scale, and other choices as categories.
-    device, model, fit, predictor, typical, executor, time_limit, parameters, **sizes
+    device, model, fit, compiler, predictor, typical, executor, time_limit, parameters, **sizes
         As in :func:`loopyperf.rank`.
     bounds, top
         As in :func:`loopyperf.rank`, for ``"exhaustive"`` only. Points that cannot be among the fastest have no
@@ -348,7 +350,7 @@ def search(
         ranking = rank(searched.variants(build), top=top, parameters=merged, progress=progress, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
     sampler = sampler_of(chosen, seed)
-    bound = chosen_predictor(predictor, device, model, fit, alternatives=False)
+    bound = chosen_predictor(predictor, device, model, fit, compiler, alternatives=False)
     check_ranked(bound, merged, typical)
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)

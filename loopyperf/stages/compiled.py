@@ -10,7 +10,7 @@ from loopy.target.opencl import OpenCLTarget
 from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram, compiled_program
 from loopyperf.compiler.resources import WHEELS, Resources, compiled, library, library_for
 from loopyperf.device.description import Device
-from loopyperf.errors import CompilerError, MeasurementError
+from loopyperf.errors import CompilerError, MeasurementError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.kernel.loopy_passes import as_translation_unit
 from loopyperf.measurement.backends.cuda_program import CudaProgram
@@ -29,6 +29,12 @@ FAST = {"-cl-fast-relaxed-math": "-use_fast_math", "-cl-denorms-are-zero": "-ftz
 Compiler = Literal["model", "nvrtc", "auto"]
 """source of registers, spills and the location of private arrays: the compiler model, NVRTC, or NVRTC if available"""
 COMPILERS = get_args(Compiler)
+
+
+def check_compiler(compiler: object) -> None:
+    """Raise :class:`ParameterError` unless *compiler* is one of :data:`COMPILERS`."""
+    if compiler not in COMPILERS:
+        raise ParameterError(f"compiler must be one of {', '.join(map(repr, COMPILERS))}; got {compiler!r:.80}")
 
 
 UNSURE = "private arrays may be in registers or in memory; compiler='nvrtc' (extra cuda-compiler) determines which"

@@ -13,7 +13,7 @@ DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 
 
 def test_compare_prints_a_line_for_each_requested_model():
-    options = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline", "--model", "volkov")
+    options = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "roofline", "--only", "volkov")
     lines = run("compare", DOUBLED, *options).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "model", "roofline", "volkov"]
     over = run("compare", DOUBLED, *options, "--occupancy").stdout.splitlines()
@@ -34,7 +34,7 @@ def test_status_is_1_with_full_reasons_if_there_is_no_estimate(tmp_path: Path):
 def test_model_of_a_fit_uses_its_weights(tmp_path: Path):
     fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 2.0})
     save_fit(fit, tmp_path / "fit.json")
-    options = ("--set", "n=4096", "--model", "linear", "--model", "roofline", "--fit", str(tmp_path / "fit.json"))
+    options = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", str(tmp_path / "fit.json"))
     result = json.loads(run("compare", DOUBLED, *options, "--json").stdout)
     assert result == lpp.compare(doubled(), n=4096, models=["linear", "roofline"], fit=fit).to_dict()
     assert result["estimates"]["linear"]["seconds"] == 2.0

@@ -33,7 +33,7 @@ def test_devices_lists_device_files_and_fits(own_data: Path, monkeypatch: pytest
     assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
     assert (listed["nvidia-a100"]["description"]["origin"], listed["nvidia-a100"]["fits"]) == ("bundled", [])
     assert re.search(
-        r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +12 assumed \(\d+ numbers\) +linear \(bundled\)",
+        r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +12, 12 assume up to \d+ parameters +linear",
         run("devices").stdout,
     )
 
@@ -122,7 +122,7 @@ def test_devices_counts_usable_models_and_show_lists_assumptions(own_data: Path,
     (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
     listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
     assert listed["mine"]["answers"] == "none: lacks throughput.f32"
-    assert listed["nvidia-v100"]["answers"] == "5 specified, 7 assumed (1 number)"
+    assert listed["nvidia-v100"]["answers"] == "12, 7 assume 1 parameter"
     assert listed["nvidia-v100"]["models"]["mwp-cwp"] == []
     assert listed["nvidia-v100"]["models"]["pipeline"] == ["barrier 23 cycles (as local memory)"]
     assert set(listed["nvidia-v100"]["models"]) == set(DEVICE_MODELS)

@@ -134,7 +134,7 @@ def test_report_names_devices_without_a_prediction(tmp_path: Path):
 def test_report_page_contains_the_docstring(tmp_path: Path):
     page = tmp_path / "page.html"
     result = run("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "-o", page)
-    assert (result.exit_code, result.stdout) == (0, f"report: {page}\n")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, f"report: {page}")
     html = page.read_text(encoding="utf-8")
     assert "Return b = 2a, and in a second launch" in html
     assert html.startswith("<!DOCTYPE html>")
@@ -152,7 +152,7 @@ def test_json_of_report_is_the_explanation_with_path_and_code(tmp_path: Path):
 def test_page_is_named_after_the_kernel_and_keeps_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     options = ("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
-    assert run(*options).stdout == "report: chain.html\n"
+    assert run(*options).stdout.endswith("\nreport: chain.html\n")
     assert run(*options).exit_code == 0
     (tmp_path / "chain.html").write_text("mine", encoding="utf-8")
     refused = run(*options)

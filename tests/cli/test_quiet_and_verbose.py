@@ -70,7 +70,7 @@ def test_quiet_prints_only_the_table_of_a_comparison() -> None:
 
 
 def test_quiet_prints_the_reason_if_there_is_no_estimate() -> None:
-    command = ("compare", DOUBLED, *V100, "--model", "linear")
+    command = ("compare", DOUBLED, *V100, "--only", "linear")
     refused = run(*command, "--quiet")
     assert refused.exit_code == 1
     assert "no fit for device 'nvidia-v100'" in refused.stdout

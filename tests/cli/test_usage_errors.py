@@ -75,7 +75,7 @@ def test_size_without_option_gets_a_hint_if_the_command_has_set():
     [
         ("estimate", "--counting", "'paper', 'executed'"),
         ("estimate", "--model", "'linear', "),
-        ("compare", "--model", "'linear', "),
+        ("compare", "--only", "'linear', "),
         ("explain", "--only", "'linear', "),
         ("rank", "--bounds", "'throughput', 'roofline'"),
     ],

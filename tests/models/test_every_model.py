@@ -320,7 +320,8 @@ def test_printed_batch_has_its_range_of_times(batch: lpp.Estimate):
     assert batch.time_in_words.replace("at least ", "") == expected
     printed = " ".join(str(batch).split())
     assert f": 6 run times {batch.time_in_words}{batch.without}" in printed
-    assert f", bound by {batch.bound}" in printed
+    assert f", {batch.most_of_it}" in printed
+    assert batch.most_of_it.startswith((f"bound by {batch.bound}", f"mostly {batch.bound} ("))
     assert ("(80 % intervals span " in printed) == (batch.interval is not None)
 
 

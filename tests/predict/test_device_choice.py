@@ -144,11 +144,12 @@ def test_missing_fit_of_a_published_device_suggests_the_pipeline_model(fits, dev
     assert "loopyperf calibrate" in str(refused.value)
 
 
-def test_missing_fit_of_a_published_local_device_suggests_pipeline(fits, monkeypatch):
+def test_published_local_device_without_a_fit_uses_its_parameters(fits, monkeypatch):
     machine = SimpleNamespace(environment=SimpleNamespace(slug="nvidia-a100"))
     monkeypatch.setattr(choice, "open_backend", lambda name: machine)
-    with pytest.raises(UnknownDeviceError, match=r"no fit for this machine's 'nvidia-a100'; .* model='pipeline'"):
-        estimated_device()
+    found = lpp.estimate(KERNEL, n=64)
+    assert (found.device, found.model) == ("nvidia-a100", "pipeline")
+    assert found.notes[0].startswith("no fit for 'nvidia-a100'; using the 'pipeline' model")
 
 
 def test_unknown_device_does_not_suggest_the_pipeline_model(fits):
