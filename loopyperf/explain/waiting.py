@@ -18,8 +18,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.models.timing import is_of_device
-from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
-from loopyperf.pipeline.python_core import AT_BARRIER
+from loopyperf.pipeline.core import ABLE, AT_BARRIER, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import executed
 from loopyperf.pipeline.timed_program import TimedLaunch

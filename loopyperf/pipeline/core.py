@@ -1,4 +1,4 @@
-"""Run the simulator core: the compiled one (``core.c``), or the one in Python if it is not compiled.
+"""Run the simulator core, ``core.c``.
 
 This module also models how the groups of a launch are distributed: in batches of groups with equal work, over equal
 cores.
@@ -9,11 +9,10 @@ iteration. The share of a group is its position on that line: 0 is the light mak
 grows linearly with the iterations of its loops, so the line is exact for all sums over instructions.
 """
 
-import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from math import ceil, inf
@@ -23,13 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.errors import GraphError, SimulationError, SlowSimulatorWarning
+from loopyperf.errors import GraphError, SimulationError
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.pipeline.encoding import CoreOptions, Tables, encoded
-from loopyperf.pipeline.python_core import PythonCore
 from loopyperf.pipeline.scenario import Clock, Scenario
 from loopyperf.pipeline.shape import Surroundings
-from loopyperf.pipeline.steady_state import ASKS, DONE, SKIPPED, TOO_LONG
 from loopyperf.pipeline.timed_graph import Light
 
 COLUMNS = 9
@@ -37,6 +34,10 @@ WARP, PLACE, TIME, ABLE, REASON, RESULT, SOURCE, VACATED, OPENED = range(COLUMNS
 """columns of a trace: number of the warp; instruction; time of issue; time from which the warp could issue but for its
 operands, and why then; completion time of the last operand, and its source (-1 for none); time from which the subsystem
 was free; time from which the issue limit allowed the issue"""
+AT_START, IN_ORDER, AT_BARRIER = range(3)
+"""why a warp could not issue earlier: its group started, it issued the previous instruction, a barrier released it"""
+DONE, LIMIT, ASKS, SKIPPED, TOO_LONG = range(5)
+"""why a core stopped (``core.h``)"""
 AT_ONCE = 20_000
 """rows per part of a trace"""
 UNTRACED = 10_000_000
@@ -92,10 +93,11 @@ def run(
     Periodic parts are simulated once, unless *is_steady_sought* is false. If nothing is periodic, the core continues at
     the mean rate of issues once that has settled to within the relative *tolerance*; 0 disables this. After 100,000
     issues the tolerance grows in proportion to their number. Raises :class:`NoSteadyStateError` if the run needs more
-    than *limit* issues, and :class:`SimulationError` if times overflow because the graph states too few executions.
+    than *limit* issues, and :class:`SimulationError` if times overflow because the graph states too few executions, or
+    if the core is not compiled.
     """
     tables, given = encoded(scenario, clock), CoreOptions.of(scenario, clock)
-    core = new_core(given, tables, is_steady_sought, tolerance)
+    core = CompiledCore(given, tables, is_steady_sought, tolerance)
     traces, repeats = [np.empty((0, COLUMNS), dtype=np.int64)], list[Repeat]()
     most = AT_ONCE if is_traced else min(UNTRACED, UNTRACED if limit is None else limit + 1)
     rows = np.empty((AT_ONCE, COLUMNS), dtype=np.int64) if is_traced else None
@@ -150,34 +152,20 @@ POINTERS = {
 """tables -> C types of the arrays in ``core.h``"""
 
 
-def new_core(given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> "CompiledCore | PythonCore":
-    """Return a core ready to run; a Python core, with a warning, if none is compiled."""
-    module = compiled_core()
-    return (PythonCore if module is None else partial(CompiledCore, module))(given, tables, skips, tolerance)
-
-
 @cache
 def compiled_core() -> Any:
-    """Return the module of the compiled core; None, with a warning, if it is not compiled."""
-    module, remedy = compiled_or_why_not()
-    if module is None:
-        warnings.warn(remedy, SlowSimulatorWarning, stacklevel=2)
-    return module
-
-
-def compiled_or_why_not() -> tuple[Any, str]:
-    """Return (module of the compiled core, ""), or (None, explanation and remedy) if it is not compiled."""
+    """Return the module of the compiled core; raises :class:`SimulationError` if this source is not compiled."""
     try:
         module = import_module("loopyperf.pipeline._core")
     except ImportError as error:
         reason = str(error)
     else:
         if module.ffi.string(module.lib.DIGEST).decode() == _digest():
-            return module, ""
+            return module
         reason = "compiled from different source code"
-    return None, (
-        f"the simulator is not compiled ({reason}) and runs about a hundred times slower in Python; "
-        "install a wheel, or reinstall from source with a C compiler"
+    raise SimulationError(
+        f"the simulator is not compiled ({reason}); install a wheel of loopyperf, or reinstall from source with a C "
+        "compiler: pip install ."
     )
 
 
@@ -189,8 +177,9 @@ def _digest() -> str:
 class CompiledCore:
     """A core in C."""
 
-    def __init__(self, module: Any, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
+    def __init__(self, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
         """Create the core from a scenario; this object owns the memory that the core points to."""
+        module = compiled_core()
         self.ffi, self.lib = module.ffi, module.lib
         arrays = {name: self.ffi.from_buffer(f"{of}[]", getattr(tables, name)) for name, of in POINTERS.items()}
         sizes = {

@@ -19,8 +19,7 @@ from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import SimulationError
 from loopyperf.idg.program import Instruction
-from loopyperf.pipeline.core import CoreRun
-from loopyperf.pipeline.python_core import AT_BARRIER
+from loopyperf.pipeline.core import AT_BARRIER, CoreRun
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, executed, simulated
 from loopyperf.pipeline.timed_graph import TimedGraph
