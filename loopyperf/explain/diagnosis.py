@@ -186,7 +186,7 @@ def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) 
         "memory latency": f"bound by memory latency ({stalls}): {residents}",
         "dependency": f"bound by the latency of dependent instructions ({stalls}): {residents}",
         "barrier": f"limited by barriers ({stalls})",
-        "issue": f"bound by instruction issue ({stalls})",
+        "issue limit": f"bound by instruction issue ({stalls})",
         "pipeline busy": f"bound by {limit} ({cause}: {stalls})",
         "memory bandwidth": f"bound by {limit} ({cause}: {stalls})",
     }[cause]

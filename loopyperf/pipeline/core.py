@@ -17,7 +17,7 @@ from hashlib import sha256
 from importlib import import_module
 from math import ceil, inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ AT_START, IN_ORDER, AT_BARRIER = range(3)
 """why a warp could not issue earlier: its group started, it issued the previous instruction, a barrier released it"""
 DONE, LIMIT, ASKS, SKIPPED, TOO_LONG = range(5)
 """why a core stopped (``core.h``)"""
+Ticks = NDArray[np.int64]
+Stall = Literal["dependency", "pipeline busy", "issue limit", "barrier"]
+"""why a warp waits: for an operand; for a pipeline that others use; for the issue limit; at a barrier"""
 AT_ONCE = 20_000
 """rows per part of a trace"""
 UNTRACED = 10_000_000
@@ -67,7 +70,7 @@ class CoreRun:
     issued: int
     busy: tuple[int, ...]
     """ticks for which each subsystem was occupied (sum of λ)"""
-    trace: NDArray[np.int64]
+    trace: Ticks
     """one row per issue, in order of issue"""
     repeats: tuple[Repeat, ...] = ()
     """repetitions that have no rows of their own, each after the ones inside it"""
@@ -135,6 +138,25 @@ def _periodic_until(tables: Tables, asked: Any) -> int:
     return alike.until(asked.asked_first, asked.asked_trips, Surroundings(outer, asked.asked_oldest))
 
 
+def stalls(trace: Ticks) -> Iterator[tuple[Stall, Ticks, Ticks]]:
+    """Yield (stall reason, start ticks, end ticks) of the issues of *trace*, one reason after the other.
+
+    An issue waits until its group is released from a barrier, then until its operands are complete, until its pipeline
+    is free, and until the issue limit allows it. Start and end are equal if it did not wait.
+    """
+    order = np.argsort(trace[:, WARP], kind="stable")
+    before, is_first = np.zeros(len(trace), dtype=np.int64), np.ones(len(trace), dtype=bool)
+    before[order[1:]] = trace[order[:-1], TIME]
+    is_first[order[1:]] = trace[order[1:], WARP] != trace[order[:-1], WARP]
+    begin = np.where((trace[:, REASON] == AT_BARRIER) & ~is_first, before, trace[:, ABLE])
+    steps: tuple[tuple[int, Stall], ...]
+    steps = (ABLE, "barrier"), (RESULT, "dependency"), (VACATED, "pipeline busy"), (OPENED, "issue limit")
+    for column, cause in steps:
+        end = np.maximum(begin, trace[:, column])
+        yield cause, begin, end
+        begin = end
+
+
 # {{{ the compiled core
 
 
@@ -200,7 +222,7 @@ class CompiledCore:
         self.core = self.ffi.gc(core, self.lib.free_core)
         self.progress = self.lib.progress_of(self.core)
 
-    def run(self, limit: int, rows: NDArray[np.int64] | None) -> int:
+    def run(self, limit: int, rows: Ticks | None) -> int:
         """Issue up to *limit* instructions and fill *rows*; return why the core stopped."""
         pointer = self.ffi.NULL if rows is None else self.ffi.from_buffer("Row *", rows)
         return self.lib.run_core(self.core, limit, pointer)
