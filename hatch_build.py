@@ -1,4 +1,4 @@
-"""Build hook that compiles the simulator core, loopyperf/pipeline/core.c; if that fails, the package lacks it.
+"""Build hook that compiles the simulator core, loopyperf/pipeline/core.c; without a C compiler, the build fails.
 
 The hook runs for wheels and editable installations. ``python hatch_build.py`` compiles the core in a checkout, and
 ``python hatch_build.py FOLDER`` compiles it into a folder with sanitizers and assertions, for ``make sanitize``.
@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import copy
 from typing import Any
 
-from cffi import FFI
+from cffi import FFI, VerificationError
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
@@ -53,12 +53,11 @@ class CompiledCore(BuildHookInterface[Any]):
         """Add the compiled core to the build artifacts."""
         try:
             library = compiled()
-        except Exception as error:  # any error of a missing or broken compiler
-            print(f"loopyperf: cannot compile the simulator core; simulations will be slow: {error}", file=sys.stderr)
-        else:
-            build_data["artifacts"].append(library.relative_to(ROOT).as_posix())
-            build_data["pure_python"] = False
-            build_data["tag"] = f"cp311-abi3-{next(sys_tags()).platform}"
+        except VerificationError as error:
+            sys.exit(f"loopyperf needs a C compiler for its simulator core, which does not compile here: {error}")
+        build_data["artifacts"].append(library.relative_to(ROOT).as_posix())
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp311-abi3-{next(sys_tags()).platform}"
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import loopyperf as lpp
 from loopyperf.calibration.accuracy import median_log_error
 from loopyperf.errors import LoopyperfError
 from loopyperf.executors import TimeIsUp, limited
-from loopyperf.explain.waiting import Wait
+from loopyperf.explain.waiting import StallReason
 from loopyperf.measurement.backends.cuda_program import for_cuda
 
 DEVICE = "nvidia-h200"
@@ -51,12 +51,12 @@ OTHERS = "test kernels"
 SMALL = 0.02
 """share of the sectors that L2 looks up; if fewer are written to DRAM, the count is assumed 0"""
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-STALLS: Mapping[str, tuple[tuple[Wait, ...], tuple[str, ...]]] = {
+STALLS: Mapping[str, tuple[tuple[StallReason, ...], tuple[str, ...]]] = {
     "memory": (("memory latency", "memory bandwidth"), ("long_scoreboard",)),
     "pipeline busy": (("pipeline busy",), ("lg_throttle", "mio_throttle", "math_pipe_throttle", "tex_throttle")),
     "dependency": (("dependency",), ("wait", "short_scoreboard")),
     "barrier": (("barrier",), ("barrier",)),
-    "issue": (("issue",), ("not_selected", "dispatch_stall")),
+    "issue": (("issue limit",), ("not_selected", "dispatch_stall")),
 }
 """stall reason -> reasons of the simulator, and of Nsight Compute"""
 

@@ -34,7 +34,6 @@ from .errors import ModelInputError as ModelInputError
 from .errors import OccupancyError as OccupancyError
 from .errors import ParameterError as ParameterError
 from .errors import SimulationError as SimulationError
-from .errors import SlowSimulatorWarning as SlowSimulatorWarning
 from .errors import UnboundedDomainError as UnboundedDomainError
 from .errors import UncountableError as UncountableError
 from .errors import UnknownDeviceError as UnknownDeviceError

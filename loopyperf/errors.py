@@ -64,10 +64,6 @@ class LoopyperfWarning(UserWarning):
     """Base class of loopyperf's warnings: the input is accepted, but the result may not be what was expected."""
 
 
-class SlowSimulatorWarning(LoopyperfWarning):
-    """The simulator was not compiled when loopyperf was installed, so simulation models run slowly."""
-
-
 class ConvergenceWarning(LoopyperfWarning):
     """The optimizer stopped before it reached a minimum, so the fit may not be optimal."""
 
@@ -136,7 +132,7 @@ class GraphError(LoopyperfError):
 
 
 class SimulationError(LoopyperfError):
-    """A simulation cannot run: its configuration is invalid, or it would take too many cycles."""
+    """A simulation cannot run: the simulator is not compiled, an argument is invalid, or it takes too many cycles."""
 
 
 # }}}

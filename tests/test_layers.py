@@ -93,6 +93,10 @@ def test_importing_loopyperf_loads_nothing_heavy():
     assert {"loopy", "numpy", "islpy", "scipy", "pyopencl"} & imported_by_us("") == set()
 
 
+def test_simulating_needs_neither_loopy_nor_islpy():
+    assert {"loopy", "islpy"} & imported_by_us("import loopyperf.pipeline") == set()
+
+
 def test_estimating_needs_neither_scipy_nor_pyopencl():
     imported = imported_by_us("loopyperf.estimate, loopyperf.count, loopyperf.load_fit, loopyperf.devices")
     assert "loopy" in imported

@@ -13,10 +13,10 @@ from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import known_descriptions
 from loopyperf.display import ReportText, Table
-from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError
+from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError, SimulationError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
-from loopyperf.pipeline.core import compiled_or_why_not
+from loopyperf.pipeline.core import compiled_core
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 
@@ -76,8 +76,11 @@ def _engine() -> CheckResult:
 
 
 def _simulator() -> CheckResult:
-    module, remedy = compiled_or_why_not()
-    return CheckResult(f"simulator: {remedy or 'compiled'}", fine=module is not None)
+    try:
+        compiled_core()
+    except SimulationError as error:
+        return CheckResult(f"simulator: {error}", fine=False, essential=True)
+    return CheckResult("simulator: compiled")
 
 
 def _device(kind: str, backend: str) -> CheckResult:

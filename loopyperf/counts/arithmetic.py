@@ -15,7 +15,7 @@ from pymbolic.mapper import Mapper
 from loopyperf.counts.item import Kind, Operation
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.polyhedral.sets import Same
+from loopyperf.polyhedral.expressions import Same
 
 
 @dataclass(frozen=True, slots=True)

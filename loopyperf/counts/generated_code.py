@@ -41,7 +41,7 @@ from loopyperf.counts.arithmetic import (
 from loopyperf.counts.item import Kind
 from loopyperf.counts.loops import written_iname
 from loopyperf.kernel import Kernel
-from loopyperf.polyhedral.sets import Same
+from loopyperf.polyhedral.expressions import Same
 
 REPEATED = (2, 3, 4)
 """exponents for which powers of complex numbers are written as products"""

@@ -33,8 +33,8 @@ from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.launches import Launch, sentences
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.polyhedral.sets import Same
 
 
 @dataclass(frozen=True, slots=True)

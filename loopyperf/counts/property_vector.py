@@ -38,8 +38,8 @@ from loopyperf.display import Formula, ReportText, Shown, Table
 from loopyperf.errors import ParameterError
 from loopyperf.polyhedral.closed_form import Least, Output, Total
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, broadcast
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
-from loopyperf.polyhedral.sets import Same
 
 OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
 TYPES = ("f32", "f64")

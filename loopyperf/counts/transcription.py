@@ -17,8 +17,8 @@ from loopyperf.counts.item import Access, Item, Operation, Overhead
 from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Signature, Tally
 from loopyperf.errors import LoopyperfError, brief
 from loopyperf.kernel.kernel import Group
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.polyhedral.sets import Same
 
 SCHEMA = 3
 """schema version of the format; no other version is read"""

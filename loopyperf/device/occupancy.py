@@ -23,8 +23,7 @@ from typing import Literal
 from loopyperf.device.description import Device, Limit
 from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.device.parts import RegisterAllocation
-from loopyperf.errors import MissingNumberError, OccupancyError, SimulationError
-from loopyperf.kernel.kernel import Group
+from loopyperf.errors import OccupancyError, SimulationError
 
 Resource = Literal["warps", "groups", "registers", "local memory"]
 
@@ -142,14 +141,6 @@ def register_steps(device: Device, work_items: int, local_memory: int, most: int
         except OccupancyError:
             continue
     return tuple(sorted(found.values()))
-
-
-def check_fits(group: Group, device: Device) -> None:
-    """Raise :class:`OccupancyError` if *group* does not fit on a core of *device*."""
-    try:
-        occupancy(device, group.work_items, local_memory=group.local_memory)
-    except MissingNumberError:  # unknown limits are not enforced
-        return
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) 
         "memory latency": f"bound by memory latency: {stalls} wait for loads, {residents}",
         "dependency": f"bound by instruction latency: {stalls} wait for results of earlier instructions, {residents}",
         "barrier": f"limited by barriers: {stalls}",
-        "issue": f"bound by instruction issue: {stalls} wait for an issue slot",
+        "issue limit": f"bound by instruction issue: {stalls} wait for an issue slot",
         "pipeline busy": f"limited by bursts of work: {stalls} wait for a busy pipeline, which idles at other times",
         "memory bandwidth": f"limited by bursts of memory traffic: {stalls} wait for a busy memory, which idles at "
         "other times",

@@ -9,7 +9,7 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import LOAD_STORE, LOCAL_MEMORY
 from loopyperf.explain.diagnosis import FULL
 from loopyperf.explain.difference_side import AccessSum, Side, Sums
-from loopyperf.explain.review import LaunchReview, Wait
+from loopyperf.explain.review import LaunchReview, StallReason
 from loopyperf.explain.waiting import BUSY
 from loopyperf.units import duration, in_percent, listed, number_of, prefixed, ratio_in_words
 
@@ -207,11 +207,11 @@ HINTS = 0.1
 """share of the difference; a quantity that changed by less does not explain it"""
 APART = 0.05
 """share of stall cycles; shares with a smaller difference count as equal"""
-WAITED: dict[Wait, str] = {
+WAITED: dict[StallReason, str] = {
     "memory latency": "for memory",
     "dependency": "for results of other instructions",
     "barrier": "at barriers",
-    "issue": "for an issue slot",
+    "issue limit": "for an issue slot",
 }
 
 
@@ -335,7 +335,7 @@ class _Cause:
 
     def _waiting(self, part: float) -> str:
         """Return the wait that grew by at least *part* of the difference in the slower kernel, and why."""
-        lost: dict[Wait, float] = {
+        lost: dict[StallReason, float] = {
             cause: share * self.slow.executing - self.fast.waits.get(cause, 0.0) * self.fast.executing
             for cause, share in self.slow.waits.items()
             if cause not in BUSY
@@ -352,7 +352,7 @@ class _Cause:
             shares = f"for {in_percent(self.slow.waits[cause])} of stall cycles in both"
         return f"{warp}s wait {WAITED[cause]} {shares}{f': {detail}' if detail else ''}"
 
-    def _details(self, cause: Wait | None, warps: str) -> Iterator[str]:
+    def _details(self, cause: StallReason | None, warps: str) -> Iterator[str]:
         """Yield quantities that may change how long *warps* wait for *cause*, the most likely first."""
         if cause == "barrier":
             yield self._fewer_barriers(warps)

@@ -10,7 +10,7 @@ from loopyperf.display import called
 from loopyperf.explain.diagnosis import Diagnosis
 from loopyperf.explain.explanation import Explanation, LineCost, OnDevice
 from loopyperf.explain.review import LaunchReview
-from loopyperf.explain.waiting import WAITS, Wait
+from loopyperf.explain.waiting import STALLS, StallReason
 from loopyperf.models.result import Estimate
 
 
@@ -71,11 +71,11 @@ class Sums:
         return sum(each.seconds * (1 - each.balance) for each in self.launches)
 
     @cached_property
-    def waits(self) -> dict[Wait, float]:
+    def waits(self) -> dict[StallReason, float]:
         """Return each stall reason with its share of stall cycles; empty if unknown for a launch."""
         if not self.executing or any(each.waiting is None for each in self.launches):
             return {}
-        return {cause: self._mean(lambda each, cause=cause: each.waits_for(cause)) for cause in WAITS}
+        return {cause: self._mean(lambda each, cause=cause: each.waits_for(cause)) for cause in STALLS}
 
     def _mean(self, of: Callable[[LaunchReview], float]) -> float:
         """Return the mean over the launches, weighted by their run times."""

@@ -26,7 +26,7 @@ from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_
 from loopyperf.explain.plots.figures import Figure, style, with_legend
 from loopyperf.explain.plots.plot_roofline import draw_roofline
 from loopyperf.explain.source_view import SourceLine
-from loopyperf.explain.waiting import WAITS
+from loopyperf.explain.waiting import STALLS
 from loopyperf.files import user_data_name
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
@@ -135,7 +135,7 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         accesses=_accesses,
         roofline_chart=_roofline_chart,
         wait_class=wait_class,
-        waits=WAITS,
+        waits=STALLS,
         nothing=NOTHING,
         summaries={name: model.summary for name, model in MODELS.items()},
         style=Markup(_style()),

@@ -16,7 +16,7 @@ from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Lanes, Per
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.errors import LoopyperfError, OccupancyError
-from loopyperf.explain.waiting import Wait, Waiting, waiting_of
+from loopyperf.explain.waiting import StallReason, Waiting, waiting_of
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import LINE, SECTOR
@@ -409,7 +409,7 @@ class LaunchReview:
         """Return the busiest pipeline or memory level; empty if there is none."""
         return next(iter(self.utilization), "")
 
-    def waits_for(self, cause: Wait) -> float:
+    def waits_for(self, cause: StallReason) -> float:
         """Return the share of stall cycles due to *cause*; 0 if unknown."""
         return 0.0 if self.waiting is None else self.waiting.total.get(cause, 0.0)
 

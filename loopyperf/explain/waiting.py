@@ -1,9 +1,9 @@
 """Stall reasons of warps, as totals and as a timeline, from the trace of a short part of the simulation.
 
-Before an issue, a warp waits for one thing after another: at a barrier for its group, for an operand, for its pipeline,
-and for an issue slot. Waiting for an operand counts as memory latency if a load from beyond the core produces it.
-Waiting for a pipeline counts as memory bandwidth if it is a memory level that all cores share. On a GPU, warps issue
-such loads and wait for the results, so that both correspond to Nsight Compute's "long scoreboard" stall.
+The stall reasons are those of :func:`loopyperf.pipeline.core.stalls`, and two for memory. Waiting for an operand
+counts as memory latency if a load from beyond the core produces it. Waiting for a pipeline counts as memory bandwidth
+if it is a memory level that all cores share. On a GPU, warps issue such loads and wait for the results, so that both
+correspond to Nsight Compute's "long scoreboard" stall.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,8 +18,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.models.timing import is_of_device
-from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
-from loopyperf.pipeline.python_core import AT_BARRIER
+from loopyperf.pipeline.core import PLACE, SOURCE, TIME, WARP, Ticks, stalls
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import executed
 from loopyperf.pipeline.timed_program import TimedLaunch
@@ -31,11 +30,11 @@ WINDOW = 400
 WARPS = 16
 """maximum number of warps in a timeline"""
 
-Wait = Literal["pipeline busy", "memory bandwidth", "memory latency", "dependency", "barrier", "issue"]
+StallReason = Literal["pipeline busy", "memory bandwidth", "memory latency", "dependency", "barrier", "issue limit"]
 """stall reasons: a busy pipeline of the core; a busy memory level beyond the core; the result of a load; another
-result; other warps of the group; an issue slot"""
-WAITS: tuple[Wait, ...] = get_args(Wait)
-BUSY: tuple[Wait, ...] = ("pipeline busy", "memory bandwidth")
+result; other warps of the group; the issue limit"""
+STALLS: tuple[StallReason, ...] = get_args(StallReason)
+BUSY: tuple[StallReason, ...] = ("pipeline busy", "memory bandwidth")
 """stall reasons that utilization already shows"""
 OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 
@@ -75,16 +74,16 @@ class Timeline:
 class Waiting:
     """Stall reasons of the warps of a core, as shares of stall cycles, by waiting instruction."""
 
-    by_source: Mapping[str, Mapping[Wait, float]]
+    by_source: Mapping[str, Mapping[StallReason, float]]
     """source line -> stall reason -> share"""
     timeline: Timeline
     """timeline of some of these warps"""
 
     @property
-    def total(self) -> dict[Wait, float]:
+    def total(self) -> dict[StallReason, float]:
         """Return the share of each stall reason, largest first."""
-        found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in WAITS}
-        order: list[Wait] = sorted(WAITS, key=lambda cause: -found[cause])
+        found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in STALLS}
+        order: list[StallReason] = sorted(STALLS, key=lambda cause: -found[cause])
         return {cause: found[cause] for cause in order if found[cause]}
 
 
@@ -104,17 +103,17 @@ class _Traced:
 
     launch: TimedLaunch
     scenario: Scenario
-    trace: NDArray[np.int64]
+    trace: Ticks
 
     @cached_property
     def instructions(self) -> list[Instruction]:
         """Return the instructions of all programs, numbered as in the trace."""
         return [each for graph in self.scenario.graphs for each in graph.instructions]
 
-    def by_source(self) -> dict[str, dict[Wait, float]]:
+    def by_source(self) -> dict[str, dict[StallReason, float]]:
         """Return source line -> stall reason -> share of stall cycles."""
         instructions = self.instructions
-        found: dict[str, dict[Wait, float]] = {}
+        found: dict[str, dict[StallReason, float]] = {}
         for cause, rows, begin, end in self.waits:
             places, ticks = self.trace[rows, PLACE], (end - begin)[rows]
             by_place = np.bincount(places, weights=ticks, minlength=len(instructions))
@@ -125,28 +124,19 @@ class _Traced:
         return {source: {cause: each / every for cause, each in own.items()} for source, own in found.items()}
 
     @cached_property
-    def waits(self) -> tuple[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]], ...]:
+    def waits(self) -> tuple[tuple[StallReason, NDArray[np.bool_], Ticks, Ticks], ...]:
         """Return each stall reason with a mask of the issues that waited for it, and the start and end times."""
         return tuple(self._waits())
 
-    def _waits(self) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]]:
+    def _waits(self) -> Iterator[tuple[StallReason, NDArray[np.bool_], Ticks, Ticks]]:
         trace, instructions = self.trace, self.instructions
         loads = _loads(self.launch)
         is_load = np.array([_identity(each) in loads for each in instructions], dtype=bool)
         shared = {name for name in self.scenario.subsystems if is_of_device(name, self.launch)}
         is_shared = np.array([each.subsystem in shared for each in instructions], dtype=bool)
         of_shared = is_shared[trace[:, PLACE]]
-        order = np.argsort(trace[:, WARP], kind="stable")
-        before, is_first = np.zeros(len(trace), dtype=np.int64), np.ones(len(trace), dtype=bool)
-        before[order[1:]] = trace[order[:-1], TIME]
-        is_first[order[1:]] = trace[order[1:], WARP] != trace[order[:-1], WARP]
-        start = np.where((trace[:, REASON] == AT_BARRIER) & ~is_first, before, trace[:, ABLE])
         of_memory = (trace[:, SOURCE] >= 0) & is_load[np.maximum(trace[:, SOURCE], 0)]
-        steps: tuple[tuple[int, Wait], ...] = (
-            (ABLE, "barrier"), (RESULT, "dependency"), (VACATED, "pipeline busy"), (OPENED, "issue")
-        )  # fmt: skip
-        for column, cause in steps:
-            until = np.maximum(start, trace[:, column])
+        for cause, start, until in stalls(trace):
             waited = until > start
             if cause == "dependency":
                 yield "memory latency", waited & of_memory, start, until
@@ -155,7 +145,6 @@ class _Traced:
                 yield "memory bandwidth", waited & of_shared, start, until
                 waited &= ~of_shared
             yield cause, waited, start, until
-            start = until
 
     def timeline(self) -> Timeline:
         """Return the timeline of some warps in the middle of the trace."""
@@ -182,9 +171,7 @@ class _Traced:
                 if warp in rows:
                     yield Span(rows[warp], (max(since, begin) - begin) * tick, (min(until, end) - begin) * tick, cause)
 
-    def _busy(
-        self, seen: NDArray[np.int64], begin: int, end: int, tick: float
-    ) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+    def _busy(self, seen: Ticks, begin: int, end: int, tick: float) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         """Return the pipelines that the issues *seen* use, and their busy spans; each partition has its own row."""
         instructions, latencies = self.instructions, [each for found in self.scenario.latencies for each in found]
         places: list[int] = seen[:, PLACE].tolist()

@@ -33,9 +33,16 @@ from loopyperf.idg.program import (
     placed,
 )
 from loopyperf.polyhedral.affine import Affine, Symbol, names_in_expression
-from loopyperf.polyhedral.expressions import IterationRanges, holds, in_terms_of, in_terms_of_all, times_held, valued
+from loopyperf.polyhedral.expressions import (
+    IterationRanges,
+    Same,
+    holds,
+    in_terms_of,
+    in_terms_of_all,
+    times_held,
+    valued,
+)
 from loopyperf.polyhedral.polynomial import Polynomial
-from loopyperf.polyhedral.sets import Same
 from loopyperf.units import amount, number_of
 
 # {{{ unrolling: one instruction per execution of a rolled program

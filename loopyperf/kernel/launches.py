@@ -30,7 +30,8 @@ from loopy.schedule import (
 from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
-from loopyperf.polyhedral.sets import Same, SetMemory, projected
+from loopyperf.polyhedral.expressions import Same
+from loopyperf.polyhedral.sets import SetMemory, projected
 
 SUBJECTS = "<subjects>"
 """placeholder for the list of subjects in a sentence"""

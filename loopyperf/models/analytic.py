@@ -25,7 +25,7 @@ from loopyperf.models.demand import LaunchDemand, cached_for_launch, of_groups
 from loopyperf.models.model_interface import Rows, busiest_and_rest
 from loopyperf.models.result import BreakdownRow
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
-from loopyperf.pipeline.core import Batch, Machines
+from loopyperf.pipeline.batches import Batch, Machines
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 LITTLE = 0.1

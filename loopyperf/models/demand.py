@@ -18,7 +18,7 @@ from loopyperf.idg.parallelism import waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.workload import START, FlowNode, Share, WarpDemand, WorkFlow
 from loopyperf.pipeline import Interval, intervals, warp_latency
-from loopyperf.pipeline.core import MakeUp
+from loopyperf.pipeline.batches import MakeUp
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedWarps
 

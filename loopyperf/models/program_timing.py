@@ -33,11 +33,11 @@ from loopyperf.models.traffic import (
     sectors_touched,
     stored_at_once,
 )
-from loopyperf.pipeline.core import Batches
+from loopyperf.pipeline.batches import Batches
 from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.timed_graph import Light, Timed, light, steady
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
-from loopyperf.polyhedral.sets import Same
+from loopyperf.polyhedral.expressions import Same
 
 # {{{ memory requests of a machine graph
 

@@ -12,8 +12,8 @@
    Periodic parts are simulated once. At each iteration of each loop of one warp, and at the start of groups, the state
    of the core is compared with earlier ones, with times relative to now (see "steady states" below).
 
-   python_core.py does the same where this file is not compiled. Assertions, which `make sanitize` compiles, check each
-   index that is computed: warps share one allocation, so that AddressSanitizer does not see all errors. */
+   Assertions, which `make sanitize` compiles, check each index that is computed: warps share one allocation, so that
+   AddressSanitizer does not see all errors. */
 
 #include <assert.h>
 #include <math.h>

@@ -18,7 +18,7 @@ from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Iteration, Loop, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
-from loopyperf.polyhedral.sets import Same
+from loopyperf.polyhedral.expressions import Same
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
 EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)

@@ -1,9 +1,7 @@
 """The execution profile: every issue with the reasons for its delay, and how busy or idle each subsystem was.
 
-An issue waits for one thing after another: until its warp can issue at all (the warp issues in order, waits at a
-barrier, or starts), until its operands are complete, until its subsystem is free, until the issue limit allows it. So
-each moment of a warp between its start and its last issue has one cause. The cause of an idle subsystem is that of the
-warp that issues there next.
+An issue waits for one thing after another (:func:`loopyperf.pipeline.core.stalls`), so each moment of a warp between
+its start and its last issue has one cause. The cause of an idle subsystem is that of the warp that issues there next.
 """
 
 from bisect import bisect_right
@@ -15,20 +13,20 @@ from functools import cached_property
 from itertools import starmap
 from typing import Literal, get_args
 
+import numpy as np
+
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import SimulationError
 from loopyperf.idg.program import Instruction
-from loopyperf.pipeline.core import CoreRun
-from loopyperf.pipeline.python_core import AT_BARRIER
+from loopyperf.pipeline.core import PLACE, SOURCE, TIME, WARP, CoreRun, Stall, stalls
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, executed, simulated
 from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import in_percent, number_of
 
-Cause = Literal["dependency", "subsystem busy", "issue limit", "barrier", "group waits", "no group left"]
-"""waiting for an operand; for a subsystem that others use; for the issue limit; at a barrier; for another group to end
-so that the next can start; no work left"""
+Cause = Literal[Stall, "group waits", "no group left"]
+"""a stall of a warp; waiting for another group to end so that the next can start; no work left"""
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 IDLE = "columns after 'busy': share of time idle, by stall reason"
 
@@ -96,20 +94,15 @@ class Profile(Shown):
     @cached_property
     def issues(self) -> tuple[Issue, ...]:
         """Return all issues in order."""
-        last: dict[int, int] = {}
-        return tuple(self._issue(row, last) for row in self._run.trace.tolist())
+        trace = self._run.trace
+        waits: list[list[Wait]] = [[] for _ in trace]
+        for cause, begin, end in stalls(trace):
+            for row in np.flatnonzero(end > begin).tolist():
+                waits[row].append(Wait(int(begin[row]), int(end[row]), cause))
+        return tuple(map(self._issue, trace[:, [WARP, PLACE, TIME, SOURCE]].tolist(), waits))
 
-    def _issue(self, row: list[int], last: dict[int, int]) -> Issue:
-        warp, place, time, able, reason, result, culprit, free, opened = row
-        waits: list[Wait] = []
-        moment = last.get(warp, able) if reason == AT_BARRIER else able
-        held: list[tuple[int, Cause]] = [(able, "barrier"), (result, "dependency")]
-        delayed: list[tuple[int, Cause]] = [(free, "subsystem busy"), (opened, "issue limit")]
-        for until, cause in (*held, *delayed):
-            if until > moment:
-                waits.append(Wait(moment, until, cause))
-                moment = until
-        last[warp] = time
+    def _issue(self, row: list[int], waits: list[Wait]) -> Issue:
+        warp, place, time, culprit = row
         return Issue(
             warp,
             warp // self.scenario.execution.warps_per_group,

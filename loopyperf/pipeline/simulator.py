@@ -16,7 +16,6 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loopyperf.device.lambdas import Cycles
 from loopyperf.device.occupancy import Execution
@@ -24,7 +23,7 @@ from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.parallelism import Timing
-from loopyperf.pipeline.core import PLACE, TIME, WARP, CoreRun, run
+from loopyperf.pipeline.core import PLACE, TIME, WARP, CoreRun, Ticks, run
 from loopyperf.pipeline.scenario import SCHEDULERS, Clock, Scenario, Scheduler, scheduler_named
 
 LIMIT = 100_000_000
@@ -117,7 +116,6 @@ def executed(scenario: Scenario, is_traced: bool) -> CoreRun:
 
 
 Share = Fraction | float
-Ticks = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Instruction, placed
 from loopyperf.kernel.launches import Assumed
-from loopyperf.pipeline.core import Batches, MakeUp
+from loopyperf.pipeline.batches import Batches, MakeUp
 from loopyperf.pipeline.expression_code import decoded, decoded_body
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
-from loopyperf.polyhedral.sets import Same
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.units import amount, number_of
 
 Made = TypeVar("Made")

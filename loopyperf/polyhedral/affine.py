@@ -1,18 +1,17 @@
-"""Affine expressions: sums of integer multiples of variables, converted from and to pymbolic and isl.
+"""Affine expressions: sums of integer multiples of variables, converted from and to pymbolic.
 
 A variable is a name, the floor of a quotient (from isl's functions), or an expression that is not affine.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from math import gcd, prod
+from math import prod
 from numbers import Integral
 from operator import add
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
-import islpy as isl
 import pymbolic.primitives as prim
 from pymbolic import evaluate
 from pymbolic.mapper.dependency import DependencyMapper
@@ -21,8 +20,6 @@ from pymbolic.mapper.substitutor import substitute
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 V = TypeVar("V", bound=Hashable)
 W = TypeVar("W", bound=Hashable)
-DIV = isl.dim_type.div
-Dimension = tuple[isl.dim_type, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,39 +197,6 @@ class Affine(Generic[V]):
     def divided(self, divisor: int) -> "Affine[V]":
         """Return the quotient by *divisor*, which must divide all factors and the constant."""
         return Affine(tuple((variable, each // divisor) for variable, each in self.terms), self.constant // divisor)
-
-    # }}}
-
-    # {{{ isl
-
-    @staticmethod
-    def of_isl(function: isl.Aff, names: Sequence[tuple[Dimension, str]]) -> "tuple[Affine[Atom], int]":
-        """Return *function* times the least number that makes all factors integers, and that number.
-
-        *names* are the dimensions that it may depend on, with their names; each isl division becomes a variable.
-        """
-        times = function.get_denominator_val()
-        factors: dict[Atom, int] = {}
-        for dimension, name in names:
-            factors[name] = function.get_coefficient_val(*dimension).mul(times).to_python()
-        for place in range(function.dim(DIV)):
-            if factor := function.get_coefficient_val(DIV, place).mul(times).to_python():
-                floor = Floor(*Affine.of_isl(function.get_div(place), names))
-                factors[floor] = factors.get(floor, 0) + factor
-        constant = function.get_constant_val().mul(times).to_python()
-        divisor = gcd(times.to_python(), constant, *factors.values())
-        return Affine.total(factors, constant).divided(divisor), times.to_python() // divisor
-
-    def on(self, space: isl.LocalSpace, places: Mapping[Any, Dimension]) -> isl.Aff:
-        """Return the sum as an isl function on *space*, in which *places* gives the dimension of each variable."""
-        found: isl.Aff = isl.Aff.zero_on_domain(space).set_constant_val(isl.Val(self.constant))
-        for variable, factor in self.terms:
-            if isinstance(variable, Floor):
-                floor = variable.numerator.on(space, places).scale_down_val(isl.Val(variable.denominator)).floor()
-                found = found.add(floor.scale_val(isl.Val(factor)))
-            else:
-                found = found.set_coefficient_val(*places[variable], isl.Val(factor))
-        return found
 
     # }}}
 

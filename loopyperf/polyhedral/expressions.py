@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, prod
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import pymbolic
 import pymbolic.primitives as prim
@@ -25,6 +26,22 @@ IterationRanges = Mapping[str, int]
 """loop -> number of its current iteration"""
 Trips = Sequence[tuple[str, Any]]
 """loops, outermost first, with trip counts, which may depend on the iterations of outer loops"""
+
+
+Value = TypeVar("Value")
+
+
+@dataclass(eq=False, slots=True)
+class Same(Generic[Value]):
+    """A key that compares by identity; comparing values would be slow, or treat different sets as equal."""
+
+    value: Value
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is cast("Same[object]", other).value
 
 
 def conjunction(one: Any, other: Any) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
-from loopyperf.polyhedral.quasipolynomial import number_of_points
+from loopyperf.polyhedral.quasipolynomial import Dimension, affine_of, number_of_points
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
@@ -174,13 +174,27 @@ def image(points: isl.Set, names: Sequence[str], coordinates: Sequence[Affine[An
     return points.reset_tuple_id().apply(affine_map(names, coordinates))
 
 
+def isl_function(value: Affine[Any], space: isl.LocalSpace, places: Mapping[Any, Dimension]) -> isl.Aff:
+    """Return *value* as an isl function on *space*, in which *places* gives the dimension of each variable."""
+    found: isl.Aff = isl.Aff.zero_on_domain(space).set_constant_val(isl.Val(value.constant))
+    for variable, factor in value.terms:
+        if isinstance(variable, Floor):
+            floor = (
+                isl_function(variable.numerator, space, places).scale_down_val(isl.Val(variable.denominator)).floor()
+            )
+            found = found.add(floor.scale_val(isl.Val(factor)))
+        else:
+            found = found.set_coefficient_val(*places[variable], isl.Val(factor))
+    return found
+
+
 def affine_map(names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.Map:
     """Return the map from points with dimensions *names* to points with these *coordinates*."""
     space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(names)))
     places = {name: (IN, place) for place, name in enumerate(names)}
     values = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(coordinates))
     for each in coordinates:
-        values = values.add(each.on(space, places))
+        values = values.add(isl_function(each, space, places))
     to = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, len(names), len(coordinates))
     return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(to, values))
 
@@ -224,7 +238,7 @@ def membership(points: isl.Set) -> Membership:
 
 def _of_places(function: isl.Aff) -> tuple[Affine[Atom], int]:
     """Return *function* of dimensions named ``x0``, ``x1``... times a common denominator, and that denominator."""
-    return Affine.of_isl(function, [((IN, place), f"x{place}") for place in range(function.dim(IN))])
+    return affine_of(function, [((IN, place), f"x{place}") for place in range(function.dim(IN))])
 
 
 # }}}

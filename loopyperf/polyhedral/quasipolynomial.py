@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import gcd
 
 import islpy as isl
 
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 from loopyperf.polyhedral import closed_form as cf
-from loopyperf.polyhedral.affine import Affine, Atom, Dimension, Floor
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.closed_form import (
     ClosedForm,
     Conjunction,
@@ -24,11 +25,13 @@ from loopyperf.polyhedral.closed_form import (
     simplified_pieces,
 )
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
-from loopyperf.polyhedral.sets import Same, without_tiles
+from loopyperf.polyhedral.sets import without_tiles
 
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
+Dimension = tuple[isl.dim_type, int]
 Residues = Mapping[str, tuple[int, int]]
 """parameter -> (modulus, residue), for parameters with a known residue"""
 
@@ -274,7 +277,7 @@ def _conjunctions(domain: isl.Set) -> Iterator[Conjunction]:
     names = _parameters(domain)
     for basic in domain.compute_divs().remove_redundancies().get_basic_sets():
         constraints = (
-            Constraint(Affine.of_isl(each.get_aff(), names)[0], each.is_equality()) for each in basic.get_constraints()
+            Constraint(affine_of(each.get_aff(), names)[0], each.is_equality()) for each in basic.get_constraints()
         )
         # isl defines a floor by two inequalities, which our floors do not need.
         yield tuple(each for each in constraints if not _is_tautology(each))
@@ -303,8 +306,26 @@ def _term(term: isl.Term, names: Sequence[tuple[Dimension, str]], residues: Resi
             product *= Polynomial.variable(name) ** exponent
     for place in range(term.dim(DIV)):
         if exponent := term.get_exp(DIV, place):
-            product *= _folded(Floor(*Affine.of_isl(term.get_div(place), names)), residues) ** exponent
+            product *= _folded(Floor(*affine_of(term.get_div(place), names)), residues) ** exponent
     return product
+
+
+def affine_of(function: isl.Aff, names: Sequence[tuple[Dimension, str]]) -> tuple[Affine[Atom], int]:
+    """Return *function* times the least number that makes all factors integers, and that number.
+
+    *names* are the dimensions that it may depend on, with their names; each isl division becomes a variable.
+    """
+    times = function.get_denominator_val()
+    factors: dict[Atom, int] = {}
+    for dimension, name in names:
+        factors[name] = function.get_coefficient_val(*dimension).mul(times).to_python()
+    for place in range(function.dim(DIV)):
+        if factor := function.get_coefficient_val(DIV, place).mul(times).to_python():
+            floor = Floor(*affine_of(function.get_div(place), names))
+            factors[floor] = factors.get(floor, 0) + factor
+    constant = function.get_constant_val().mul(times).to_python()
+    divisor = gcd(times.to_python(), constant, *factors.values())
+    return Affine.total(factors, constant).divided(divisor), times.to_python() // divisor
 
 
 def _rational(value: isl.Val) -> Rational:

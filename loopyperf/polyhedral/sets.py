@@ -8,7 +8,7 @@ than eliminating them one by one.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import islpy as isl
 
@@ -21,19 +21,6 @@ Groups = tuple[frozenset[int], ...]
 # {{{ caches and copies
 
 Value = TypeVar("Value")
-
-
-@dataclass(eq=False, slots=True)
-class Same(Generic[Value]):
-    """A key that compares by identity; comparing values would be slow, or treat different sets as equal."""
-
-    value: Value
-
-    def __hash__(self) -> int:
-        return object.__hash__(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is cast("Same[object]", other).value
 
 
 class SetMemory(Generic[Value]):

@@ -13,11 +13,12 @@ from loopy.kernel.data import ValueArg
 from loopy.types import LoopyType
 from pebble import ProcessExpired
 
-from loopyperf.device.occupancy import check_fits
-from loopyperf.errors import LoopyperfError, ParameterError, one_line
+from loopyperf.device.description import Device
+from loopyperf.device.occupancy import occupancy
+from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError, one_line
 from loopyperf.executors import TimeIsUp, limited
 from loopyperf.kernel import Program, as_translation_unit
-from loopyperf.kernel.kernel import declared_group
+from loopyperf.kernel.kernel import Group, declared_group
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS
 from loopyperf.models.result import Estimate
 from loopyperf.polyhedral.evaluation import missing_sizes
@@ -249,6 +250,14 @@ def _check_fits(predictor: Predictor, case: Case) -> None:
     if limits is not None:
         check_fits(declared_group(as_translation_unit(case.kernel).default_entrypoint), limits)
         check_fits(predictor.group(case), limits)
+
+
+def check_fits(group: Group, device: Device) -> None:
+    """Raise :class:`OccupancyError` if *group* does not fit on a core of *device*."""
+    try:
+        occupancy(device, group.work_items, local_memory=group.local_memory)
+    except MissingNumberError:  # unknown limits are not enforced
+        return
 
 
 def check_ranked(predictor: Predictor, sizes: Sizes, typical: Mapping[str, Any] | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loopyperf.cli import doctor_command as doctor_file
-from loopyperf.errors import BackendError
+from loopyperf.errors import BackendError, SimulationError
 from tests.cli.runner import run
 
 
@@ -43,11 +43,14 @@ def test_doctor_fails_without_barvinok_and_names_the_package(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("healthy")
-def test_doctor_reports_a_simulator_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(doctor_file, "compiled_or_why_not", lambda: (None, "install a wheel"))
+def test_doctor_fails_for_a_simulator_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+    def not_compiled():
+        raise SimulationError("install a wheel")
+
+    monkeypatch.setattr(doctor_file, "compiled_core", not_compiled)
     examined = run("doctor")
-    assert examined.exit_code == 0
-    assert re.search(r"^none +simulator: install a wheel$", examined.stdout, re.MULTILINE)
+    assert examined.exit_code == 1
+    assert re.search(r"^bad +simulator: install a wheel$", examined.stdout, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("healthy")

@@ -20,7 +20,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.pipeline import core, simulator
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.polyhedral.sets import Same
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.stages.stages import timed_kernel
 from tests import sample_and_all
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from loopyperf.idg.graph import executions
 from loopyperf.idg.program import Opcode
-from loopyperf.pipeline.core import COLUMNS, CoreRun
+from loopyperf.pipeline.core import AT_START, COLUMNS, CoreRun
 from loopyperf.pipeline.expression_code import decoded_graph
-from loopyperf.pipeline.python_core import AT_START
 from loopyperf.pipeline.scenario import NEVER, Clock, Scenario
 
 

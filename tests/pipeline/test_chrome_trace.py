@@ -88,7 +88,7 @@ def test_trace_of_one_warp_matches_hand_computation() -> None:
         ("mem", 19, 6),
     ]
     assert [(each["name"], each["ts"], each["dur"]) for each in own if each["cat"] == "wait"][:2] == [
-        ("subsystem busy", 0, 1),
+        ("pipeline busy", 0, 1),
         ("dependency", 1, 4),
     ]
     busy = found["core: pipelines", "mem"]

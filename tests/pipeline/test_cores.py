@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.errors import SlowSimulatorWarning
+from loopyperf.errors import SimulationError
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
@@ -22,6 +22,7 @@ from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.scenario import Clock, Scenario, Scheduler, scheduler_named
 from loopyperf.pipeline.timed_graph import FEW, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
+from tests.pipeline.python_steady_states import SteadyCore
 from tests.pipeline.random_scenarios import (
     FAR,
     POLICIES,
@@ -38,7 +39,7 @@ from tests.pipeline.random_scenarios import (
 
 def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
     """Return the run of the core in Python."""
-    with patch.object(core, "compiled_core", lambda: None):
+    with patch.object(core, "CompiledCore", SteadyCore):
         return run(scenario, scenario.clock, **choices)
 
 
@@ -99,17 +100,14 @@ def _cycles(graphs: tuple[Idg, ...], timing: dict[str, Lambdas], execution: Exec
     ],
     ids=["none", "another source"],
 )
-def test_missing_compiled_core_falls_back_to_python_with_a_warning(failure: Any) -> None:
-    graph = Idg.from_edges(["alu", "mem"], [(0, 1)], trips=50)
-    timing = {"alu": Lambdas(1, 6), "mem": Lambdas(2, 9)}
-    expected = simulate(graph, timing, Execution(2, 2, 8))
+def test_missing_compiled_core_is_an_error_that_says_how_to_build_it(failure: Any) -> None:
+    graph = Idg.from_edges(["alu"], [], trips=50)
     core.compiled_core.cache_clear()
     try:
-        with failure, pytest.warns(SlowSimulatorWarning):
-            found = simulate(graph, timing, Execution(2, 2, 8))
+        with failure, pytest.raises(SimulationError, match=r"not compiled \(.*wheel.* C compiler: pip install"):
+            simulate(graph, {"alu": Lambdas(1, 6)}, Execution(2, 2, 8))
     finally:
         core.compiled_core.cache_clear()
-    assert found == expected
 
 
 def test_graphs_that_differ_only_in_subsystems_are_distinguished() -> None:

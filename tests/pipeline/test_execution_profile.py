@@ -23,7 +23,7 @@ def test_profile_gives_the_stall_reason_of_each_issue() -> None:
     # comp issues at 0, and at 1, when the pipeline is free; mem at 5, when the second comp completes; then 11, 15, 19
     found = execution_profile(ONE).issues
     assert [issue.time for issue in found] == [0, 1, 5, 11, 15, 19]
-    causes = [None, "subsystem busy", "dependency", "dependency", "dependency", "dependency"]
+    causes = [None, "pipeline busy", "dependency", "dependency", "dependency", "dependency"]
     assert causes == [issue.why_not_earlier for issue in found]
     assert [issue.waited_for and issue.waited_for.kind for issue in found] == [
         None,
@@ -43,7 +43,7 @@ def test_fill_and_idle_shares_of_one_warp() -> None:
     comp = {cause: share * 25 for cause, share in found.idle["comp"].items() if share}
     assert comp == {"dependency": 12, "no group left": 9}
     mem = {cause: share * 25 for cause, share in found.idle["mem"].items() if share}
-    assert mem == {"subsystem busy": 1, "dependency": 4 + 12, "no group left": 4}
+    assert mem == {"pipeline busy": 1, "dependency": 4 + 12, "no group left": 4}
 
 
 def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
@@ -72,7 +72,7 @@ def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
 
 def test_waiting_adds_up_over_warps() -> None:
     # 0 → 1 for the subsystem; 1 → 5, 5 → 11, 11 → 15, 15 → 19 for operands
-    assert execution_profile(ONE).waiting == {"subsystem busy": 1, "dependency": 18}
+    assert execution_profile(ONE).waiting == {"pipeline busy": 1, "dependency": 18}
 
 
 # {{{ what if

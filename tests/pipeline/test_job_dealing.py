@@ -3,7 +3,7 @@
 import heapq
 from random import Random
 
-from loopyperf.pipeline.core import Machines
+from loopyperf.pipeline.batches import Machines
 
 Jobs = list[tuple[int, int]]
 """load of a job, and the number of equal jobs in succession"""

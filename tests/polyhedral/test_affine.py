@@ -12,6 +12,8 @@ from pymbolic import evaluate, parse
 
 from loopyperf.polyhedral.affine import Affine, Atom, Floor, Symbol
 from loopyperf.polyhedral.expressions import in_terms_of
+from loopyperf.polyhedral.points import isl_function
+from loopyperf.polyhedral.quasipolynomial import affine_of
 
 NUMBERS = st.integers(-5, 5)
 NAMES = ("i", "j", "n")
@@ -30,11 +32,11 @@ DIVIDED = with_floors(with_floors(SUMS))
 def test_values_agree_with_pymbolic_and_isl(known: Affine[Atom], at: dict[str, int]) -> None:
     places = {name: (isl.dim_type.in_, place) for place, name in enumerate(NAMES)}
     space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(NAMES)))
-    function = known.on(space, places)
+    function = isl_function(known, space, places)
     point = isl.Point.zero(space.get_space())
     for place, name in enumerate(NAMES):
         point = point.set_coordinate_val(isl.dim_type.set, place, isl.Val(at[name]))
-    again, divisor = Affine.of_isl(function, [(place, name) for name, place in places.items()])
+    again, divisor = affine_of(function, [(place, name) for name, place in places.items()])
     expected = known.at(at)
     assert evaluate(known.expression, at) == expected
     assert isl.PwAff.from_aff(function).eval(point).to_python() == expected

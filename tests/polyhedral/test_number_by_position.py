@@ -3,7 +3,7 @@
 import islpy as isl
 import pytest
 
-from loopyperf.polyhedral.ranges import DigitExpansion, ListedNumber, number_by_place
+from loopyperf.polyhedral.number_by_place import DigitExpansion, ListedNumber, number_by_place
 
 # 8 <= 16*t + i <= 40 with t from 0 to 2: 8 values of i for t = 0, 16 for t = 1, and 9 for t = 2.
 TILES = isl.Set("{ [p, t, i] : 0 <= t <= 2 and 0 <= i <= 15 and 8 <= 16t + i <= 40 }")

@@ -20,6 +20,7 @@ from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
 from loopyperf.polyhedral.points import Membership, membership
+from loopyperf.polyhedral.quasipolynomial import affine_of
 from loopyperf.polyhedral.sets import SetMemory, dimension_interval, projected, tied_to
 
 # {{{ slabs: ranges of the group index for which Loopy generates separate code, ``split_iname(..., slabs=...)``
@@ -174,7 +175,7 @@ class _Trips:
     def _pieces(self) -> list[tuple[Membership, Affine[Atom], int]]:
         dimensions = [((PARAM, place), f"x{place}") for place in range(len(self.names))]
         pieces = self._number.get_pieces()
-        return [(membership(_of_parameters(where)), *Affine.of_isl(value, dimensions)) for where, value in pieces]
+        return [(membership(_of_parameters(where)), *affine_of(value, dimensions)) for where, value in pieces]
 
     def at(self, values: Sequence[Integers]) -> Integers:
         """Return the trip count at parameter *values*, arrays that broadcast together; 0 where it is undefined."""

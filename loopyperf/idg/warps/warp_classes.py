@@ -33,8 +33,8 @@ from loopyperf.counts.memory_accesses import value_at
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
+from loopyperf.polyhedral.number_by_place import LISTED, DigitExpansion, ListedNumber, number_by_place
 from loopyperf.polyhedral.points import Points, fixed, points_listed, without_dimensions
-from loopyperf.polyhedral.ranges import LISTED, DigitExpansion, ListedNumber, number_by_place
 from loopyperf.polyhedral.sets import SetMemory, groups
 
 Integers = NDArray[np.int64]

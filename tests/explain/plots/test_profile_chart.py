@@ -44,7 +44,7 @@ def test_rows_show_stalls_of_warps_and_busy_times_of_subsystems() -> None:
     # Additions issue at 0 and 1, loads at 4 and 6: warp 1 waits for its operand until 5, then for mem until 6.
     assert areas(ax) == {
         "dependency": [(0, 0, 4), (1, 1, 5)],
-        "subsystem busy": [(1, 0, 1), (1, 5, 6)],
+        "pipeline busy": [(1, 0, 1), (1, 5, 6)],
         "subsystem in use": [(2, 0, 1), (3, 4, 6)],
         "by the next instruction": [(2, 1, 2), (3, 6, 8)],
     }

@@ -1,4 +1,4 @@
-"""Detection of steady states for the core in Python; see ``core.c`` for their definition.
+"""The core in Python with the steady states of ``core.c``, which defines them.
 
 A state is a tuple here, and states are compared directly.
 """
@@ -7,17 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import floor, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from loopyperf.pipeline.python_core import PythonCore, SimulatedWarp
+from loopyperf.pipeline.core import ASKS, DONE, SKIPPED
+from loopyperf.pipeline.encoding import CoreOptions, Tables
+from tests.pipeline.python_core import HELD, LAST, OUTSIDE, PythonCore, SimulatedWarp
 
-DONE, LIMIT, ASKS, SKIPPED, TOO_LONG = range(5)
-"""why a core stopped"""
-OUTSIDE, WAITING, HELD = range(3)
-"""states of a warp: it has no next instruction, it has one, it waits at a barrier"""
-LAST = 1 << 61
-"""the latest time of a run, in ticks"""
 KEPT, BATCHES, FEWEST, ALL, WORTH, DOUBT = 256, 8, 2, 100_000, 5_000, 16
 HASTE, WAVES, STILL, MOST_OFTEN, PARTS = 100_000, 1, 2, 8, 64
 """constants of ``core.c``"""
@@ -65,7 +60,7 @@ class History:
 class SteadyStates:
     """The search for steady states of a core."""
 
-    def __init__(self, core: "PythonCore", loops: int, tolerance: float) -> None:
+    def __init__(self, core: PythonCore, loops: int, tolerance: float) -> None:
         self.core, self.tolerance = core, tolerance
         self.histories = [History() for _ in range(loops + 1)]
         self.candidate: State | None = None
@@ -152,7 +147,7 @@ class SteadyStates:
         active = [x for x, warp in enumerate(core.warps) if warp.state != OUTSIDE]
         yield tuple(sorted(active, key=lambda x: core.warps[x].stamp))
 
-    def _key_of(self, warp: "SimulatedWarp") -> Iterator[Any]:
+    def _key_of(self, warp: SimulatedWarp) -> Iterator[Any]:
         core = self.core
         yield warp.state
         if warp.state == OUTSIDE:
@@ -384,3 +379,19 @@ class SteadyStates:
         return marks[first]
 
     # }}}
+
+
+class SteadyCore(PythonCore):
+    """A core in Python that skips repetitions."""
+
+    def __init__(self, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
+        super().__init__(given, tables, skips)
+        self.states = SteadyStates(self, len(tables.loops), tolerance)
+
+    def compare(self, event: int) -> int:
+        """Compare the state at the step *event* with earlier ones; return why the core stops."""
+        return self.states.compare(event)
+
+    def answer(self, until: int) -> None:
+        """Set the iteration before which all are periodic."""
+        self.states.answer(until)

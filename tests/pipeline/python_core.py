@@ -1,6 +1,6 @@
-"""The core of ``core.c`` in Python, used if that is not compiled: same rules, same steady states, but slow.
+"""The core of ``core.c`` in Python: the same rules for the same tables, but slow.
 
-It keeps no queues: each issue examines all warps.
+It keeps no queues: each issue examines all warps. :mod:`python_steady_states` adds the search for steady states.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.pipeline import expression_code as on
+from loopyperf.pipeline.core import ASKS, AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
 from loopyperf.pipeline.encoding import CoreOptions, Tables
 from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
-from loopyperf.pipeline.steady_state import ASKS, DONE, HELD, LAST, LIMIT, OUTSIDE, TOO_LONG, WAITING, SteadyStates
 
-AT_START, IN_ORDER, AT_BARRIER = range(3)
-"""why a warp could not issue earlier: its group started, it issued the previous instruction, a barrier released it"""
+OUTSIDE, WAITING, HELD = range(3)
+"""states of a warp: it has no next instruction, it has one, it waits at a barrier"""
+LAST = 1 << 61
+"""the latest time of a run, in ticks"""
 PATIENCE = 20_000
 """issues after which another warp is monitored, as in ``core.c``"""
 
@@ -127,7 +129,7 @@ class Slot:
 class PythonCore:
     """A core that runs the scenario in *tables*."""
 
-    def __init__(self, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
+    def __init__(self, given: CoreOptions, tables: Tables, skips: bool) -> None:
         self.given, self.skips = given, skips
         self.steps = [StepRow(*row) for row in tables.steps.tolist()]
         self.around: list[list[int]] = tables.around.tolist()
@@ -150,17 +152,14 @@ class PythonCore:
         self.written = 0
         self.watched, self.watched_at = 0, 0
         self.event: int | None = None
-        self.states = SteadyStates(self, len(tables.loops), tolerance)
 
     def run(self, limit: int, rows: NDArray[np.int64] | None) -> int:
         """Issue up to *limit* instructions and fill *rows*; return why the core stopped."""
         end, self.rows, self.written = self.progress.made + limit, rows, 0
         while True:
             if self.event is not None:
-                why = self.states.compare(self.event)
-                if why == ASKS:
-                    return why
-                self.event = None
+                why = self.compare(self.event)
+                self.event = self.event if why == ASKS else None
                 if why != DONE:
                     return why
             if self.progress.made >= end:
@@ -174,9 +173,9 @@ class PythonCore:
             else:
                 self._issue(self._chosen(time), time)
 
-    def answer(self, until: int) -> None:
-        """Set the iteration before which all are periodic."""
-        self.states.answer(until)
+    def compare(self, event: int) -> int:
+        """Compare the state at the step *event* with earlier ones; return why the core stops. Skip nothing."""
+        return DONE
 
     # {{{ rule 1: when an instruction can issue
 
