@@ -11,9 +11,9 @@ from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import LoopyperfError, MissingNumberError, UnknownDeviceError, one_line
-from loopyperf.explain.diagnosis import NOTHING, Diagnosis, diagnosed
+from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.first_screen import bars, findings_table
+from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text
 from loopyperf.kernel import Program
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
 from loopyperf.models.literature.gpuperf_advice import Advice, Benefit, advice_on
@@ -93,7 +93,8 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
             answer=f"{duration(diagnosis.seconds)}, {diagnosis.cause}",
             tables=[*tables, *self._tried()],
-            remarks=[] if diagnosis.findings else [NOTHING],
+            code=recipes_in_text(diagnosis.findings),
+            remarks=[] if diagnosis.findings else [diagnosis.no_change],
         )
 
     def _tried(self) -> Iterator[Table]:
@@ -225,7 +226,7 @@ def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterato
         if not each.recipe.calls:
             continue
         try:
-            changed = each.recipe.applied_to(case.kernel)
+            changed = each.apply(case.kernel)
             yield AppliedFinding(each.change, predictor.predict(replace(case, kernel=changed)))
         except (LoopyperfError, LoopyError) as error:
             yield AppliedFinding(each.change, None, one_line(error))

@@ -11,7 +11,6 @@ from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.display import plain
 from loopyperf.explain.candidates import ChangeClass
 from loopyperf.explain.findings import FULL, Finding, findings_of
-from loopyperf.explain.in_loopy import InLoopy
 from loopyperf.explain.review import LaunchReview, review_of
 from loopyperf.models.result import ModelTime
 from loopyperf.models.workload import LATENCY, LAUNCHING, START
@@ -19,7 +18,7 @@ from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.on_device import SIMULATED, DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, found_once, prepared
+from loopyperf.stages.case import Case, found_once
 from loopyperf.stages.stages import stages_of
 from loopyperf.units import in_percent
 
@@ -29,7 +28,10 @@ NO_PIPELINES = (*LAUNCHING, LATENCY, START)
 """columns of a fit that are not resources: launch overhead, latency, and the start of groups"""
 TELLING = 0.05
 """share of the time; a finding with a larger gain names the cause"""
-NOTHING = "no modeled change would make it 2 % faster"
+LESS = 1 / 3
+"""ratio of a gain to the share of another waste; if it is smaller, the other waste names the cause"""
+UNTRIED = ("another algorithm", "smaller data types", "other layouts of the arrays")
+"""changes that no finding suggests"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,17 @@ class Diagnosis:
     """suggested changes, largest gain first"""
     words: Vocabulary
     """the device's terms, e.g. "warp" or "wavefront\""""
+    tried: tuple[str, ...] = ()
+    """changes whose predicted kernels are not 2 % faster"""
+    left_out: tuple[str, ...] = ()
+    """work that the times do not include, so that they are lower bounds"""
+
+    @property
+    def no_change(self) -> str:
+        """Return a sentence on what was tried, for a diagnosis without findings."""
+        tried = f"tried: {'; '.join(self.tried)}. " if self.tried else ""
+        others = ", ".join((*(f"changes that reduce {each}" for each in self.left_out), *UNTRIED))
+        return f"no change that was tried makes it 2 % faster. {tried}Not tried: {others}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON-serializable values."""
@@ -88,16 +101,19 @@ def diagnosed(case: Case, device: Device, predictor: Predictor, *, findings: boo
 def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) -> Diagnosis:
     stages, words = stages_of(case, device), vocabulary(device)
     time = _timing(by)
-    seconds = time(stages.timed)
+    whole = by.time(stages.timed)
+    seconds = float(whole.seconds)
     pairs = zip(stages.machine.launches, stages.timed.launches, strict=True)
     reviews = tuple(
         review_of(machine, launch, *_seen(by.time(stages.timed.alone(launch)))) for machine, launch in pairs
     )
     found: tuple[Finding, ...] = ()
+    tried: tuple[str, ...] = ()
     if findings and reviews:
-        loopy = InLoopy(prepared(case.kernel, case.sizes), words)
-        found = findings_of(stages, reviews, seconds, time, loopy)
-    return Diagnosis(by.model, seconds, _cause(reviews, found, seconds, words), reviews, found, words)
+        overhead = max(0.0, 1 - sum(each.seconds for each in reviews) / seconds) if seconds else 0.0
+        found, tried = findings_of(case, stages, reviews, seconds, overhead, time)
+    cause = _cause(reviews, found, seconds, words)
+    return Diagnosis(by.model, seconds, cause, reviews, found, words, tried, whole.left_out)
 
 
 def _on_pipelines(predictor: Predictor, device: Device) -> DevicePredictor:
@@ -136,11 +152,19 @@ def _cause(reviews: Sequence[LaunchReview], findings: Sequence[Finding], seconds
         launches = seconds - sum(review.seconds for review in reviews)
         if launches > seconds / 2:
             return "dominated by launch overhead"
-    telling = next((each for each in findings if each.launch == longest.name and each.gain > TELLING * seconds), None)
-    why = _of_launch(longest, telling, words)
+    why = _of_launch(longest, _telling([each for each in findings if each.launch == longest.name], seconds), words)
     if len(reviews) == 1:
         return why
     return f"{longest.name} takes {in_percent(longest.seconds / seconds)} of the time, {why}"
+
+
+def _telling(findings: Sequence[Finding], seconds: float) -> Finding | None:
+    """Return the finding that names the cause: the one with the largest gain, or else with the largest waste."""
+    first = next((each for each in findings if each.gain is not None and each.gain > TELLING * seconds), None)
+    other = next((each for each in findings if each.gain is None), None)
+    if first is None or first.gain is None or (other and first.gain / seconds < LESS * other.share):
+        return other or first
+    return first
 
 
 def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary) -> str:
@@ -172,6 +196,13 @@ def _limited_by(kind: str, limit: str, words: Vocabulary) -> str:
         ChangeClass.PAD: f"limited by bank conflicts in {words.local}",
         ChangeClass.COALESCE: "limited by uncoalesced accesses",
         ChangeClass.TRANSPOSE: "limited by uncoalesced accesses",
+        ChangeClass.DIVERGENCE: "limited by divergent branches",
+        ChangeClass.PARTIAL_SUMS: "bound by the latency of dependent instructions",
+        ChangeClass.FEWER_ATOMICS: "limited by contended atomic updates",
+        ChangeClass.REDUNDANT: "limited by redundant work",
+        ChangeClass.PRECISION: "limited by double precision",
+        ChangeClass.CACHE_BLOCKS: "limited by a working set larger than the cache",
+        ChangeClass.FEWER_LAUNCHES: "dominated by launch overhead",
     }.get(ChangeClass(kind), f"bound by {limit}")
 
 

@@ -103,13 +103,24 @@ def _next_step(residents: Residents) -> str:
 
 
 def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
-    """Return the table of changes with run times, speedups and Loopy calls."""
+    """Return the table of changes with run times and speedups, and with advice on those that Loopy cannot make."""
     rows: list[tuple[str, str, str]] = []
     for number, each in enumerate(findings, 1):
         of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
-        rows.append((f"{number}. {each.change}{of_launch}", duration(each.seconds), f"{each.speedup:.2f}×"))
-        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *each.recipe.how)]
+        time, speedup = ("", "") if each.seconds is None else (duration(each.seconds), f"{each.speedup:.2f}×")
+        rows.append((f"{number}. {each.change}{of_launch}", time, speedup))
+        advice = () if each.recipe.calls else each.recipe.advice
+        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *advice)]
     return Table(("what would help (each alone)", "time", "speedup"), rows)
+
+
+def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
+    """Return the source of each change that Loopy can make, with a comment that numbers it as in the table."""
+    return [
+        f"# change {number}: {each.change}\n{each.recipe.source}"
+        for number, each in enumerate(findings, 1)
+        if each.recipe.calls
+    ]
 
 
 def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:

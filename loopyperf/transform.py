@@ -1,0 +1,158 @@
+"""Transformations of Loopy kernels that Loopy does not offer as one call; the recipes of ``loopyperf advise`` use them.
+
+Each function takes and returns a translation unit with one kernel, and keeps its results, up to rounding.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+import loopy as lp
+import numpy as np
+from loopy.kernel.data import InameImplementationTag
+from loopy.kernel.instruction import Assignment, InstructionBase
+from loopy.symbolic import IdentityMapper, Reduction, TypeCast
+from loopy.transform import data
+from pymbolic.primitives import Sum
+
+Unit = lp.TranslationUnit
+
+
+def retag_inames(unit: Unit, tags: Mapping[str, str | None]) -> Unit:
+    """Return *unit* with the given inames tagged anew; None removes a tag. Loopy itself only adds tags."""
+    kernel = unit.default_entrypoint
+    for iname in tags:
+        kernel = cast("Any", lp.untag_inames)(kernel, iname, InameImplementationTag)
+    return lp.tag_inames(unit.with_kernel(kernel), {iname: tag for iname, tag in tags.items() if tag is not None})
+
+
+def several_per_work_item(unit: Unit, numbers: Mapping[str, int]) -> Unit:
+    """Return *unit* with groups that do the work of several: *numbers* has their number by group iname.
+
+    A work-item then computes several results at once, in instruction-level parallel loops (``ilp``). Instructions whose
+    results do not depend on such a loop, like loads of a tile, execute once. Tiles are stored one behind the other.
+    """
+    for iname, number in numbers.items():
+        (tag,) = [str(each) for each in unit.default_entrypoint.inames[iname].tags]
+        unit = retag_inames(unit, {iname: None})
+        unit = lp.split_iname(unit, iname, number, outer_tag=tag, inner_iname=f"{iname}_each", inner_tag="ilp")
+        kernel = unit.default_entrypoint
+        every = {each.id for each in kernel.instructions if f"{iname}_each" in each.within_inames}
+        if once := every - _depending_on(kernel, f"{iname}_each"):
+            match = " or ".join(f"id:{each}" for each in sorted(once))
+            unit = unit.with_kernel(lp.remove_inames_from_insn(kernel, frozenset((f"{iname}_each",)), match))
+        unit = _stored_apart(unit, f"{iname}_each")
+    return unit
+
+
+def _depending_on(kernel: lp.LoopKernel, iname: str) -> set[str]:
+    """Return the ids of the instructions that depend on *iname*, or that must execute for each value of it."""
+    found: set[str] = set()
+    varying = {iname}
+    instructions = [each for each in kernel.instructions if iname in each.within_inames]
+    while True:
+        new = [
+            each
+            for each in instructions
+            if each.id not in found
+            and (
+                varying & (each.dependency_names() | each.reduction_inames())
+                or not isinstance(each, Assignment)
+                or set(each.assignee_var_names()) & each.read_dependency_names()
+            )
+        ]
+        if not new:
+            return found
+        for each in new:
+            found.add(each.id)
+            varying |= set(each.assignee_var_names()) & kernel.temporary_variables.keys()
+
+
+def _stored_apart(unit: Unit, iname: str) -> Unit:
+    """Return *unit* with a copy of each temporary array for each value of *iname*, one behind the other in memory."""
+    kernel = unit.default_entrypoint
+    written = {
+        name for each in kernel.instructions if iname in each.within_inames for name in each.assignee_var_names()
+    }
+    for name in sorted(written & kernel.temporary_variables.keys()):
+        array: Any = kernel.temporary_variables[name]
+        strides: list[Any] = [getattr(each, "stride", None) for each in array.dim_tags or ()]
+        if not strides or not all(isinstance(each, int | np.integer) for each in (*strides, *array.shape)):
+            continue  # Loopy adds an axis where it replaces the loop
+        size = 1 + sum((length - 1) * stride for length, stride in zip(array.shape, strides, strict=True))
+        unit = lp.privatize_temporaries_with_inames(unit, frozenset((iname,)), frozenset((name,)))
+        unit = lp.tag_array_axes(unit, name, ", ".join(f"stride:{each}" for each in (*strides, size)))
+    return unit
+
+
+def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
+    """Return *unit* with the reduction over *iname* in *number* accumulators, which do not wait for one another."""
+    part, each = f"{iname}_part", f"{iname}_each"
+    unit = lp.split_iname(unit, iname, number, inner_iname=part)
+    unit = lp.split_reduction_outward(unit, part)
+    unit = cast("Any", data).reduction_arg_to_subst_rule(unit, part, subst_rule_name=f"{iname}_partial")
+    unit = lp.precompute(
+        unit,
+        f"{iname}_partial",
+        part,
+        precompute_inames=each,
+        temporary_name=f"{iname}_sums",
+        temporary_address_space=lp.AddressSpace.PRIVATE,
+        default_tag=None,
+    )
+    return lp.tag_inames(unit, {each: "ilp", part: "unr"})
+
+
+def reduce_in_group(unit: Unit, update: str, inames: Collection[str]) -> Unit:
+    """Return *unit* with the atomic sum *update*, an instruction's id, once per group instead of once per work-item.
+
+    The work-items along *inames* first sum their values in a tree in local memory.
+    """
+
+    def reduced(instruction: InstructionBase) -> InstructionBase:
+        if not isinstance(instruction, Assignment) or instruction.id != update:
+            return instruction
+        own = [each for each in _terms(instruction.expression) if each != instruction.assignee]
+        over = tuple(sorted(inames))
+        total = Reduction("sum", over, Sum(tuple(own)) if len(own) > 1 else own[0])
+        return instruction.copy(
+            expression=Sum((instruction.assignee, total)), within_inames=instruction.within_inames - frozenset(over)
+        )
+
+    kernel = unit.default_entrypoint
+    return unit.with_kernel(kernel.copy(instructions=[reduced(each) for each in kernel.instructions]))
+
+
+def _terms(expression: Any) -> tuple[Any, ...]:
+    return expression.children if isinstance(expression, Sum) else (expression,)
+
+
+def without_inames(unit: Unit, inames: Collection[str], tags: Mapping[str, str | None]) -> Unit:
+    """Return *unit* without *inames*, on which no instruction depends; *tags* maps the others to axes anew."""
+    kernel = unit.default_entrypoint
+    instructions = [each.copy(within_inames=each.within_inames - frozenset(inames)) for each in kernel.instructions]
+    kernel = lp.remove_unused_inames(kernel.copy(instructions=instructions), tuple(inames))
+    return retag_inames(unit.with_kernel(kernel), tags)
+
+
+def in_single_precision(unit: Unit, names: Collection[str] = ()) -> Unit:
+    """Return *unit* with the arguments and temporaries *names*, and all literals and casts, in single precision."""
+    kernel = unit.default_entrypoint
+    arguments = [each.copy(dtype=np.float32) if each.name in names else each for each in kernel.args]
+    temporaries = {
+        name: each.copy(dtype=np.float32) if name in names else each
+        for name, each in kernel.temporary_variables.items()
+    }
+    shorter = _Shorter()
+    instructions = [each.with_transformed_expressions(shorter) for each in kernel.instructions]
+    return unit.with_kernel(kernel.copy(args=arguments, temporary_variables=temporaries, instructions=instructions))
+
+
+class _Shorter(IdentityMapper[[]]):
+    """Replaces literals and casts to double precision by those to single precision."""
+
+    def map_constant(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        return np.float32(expr) if isinstance(expr, np.float64) else expr
+
+    def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
+        child = self.rec(expr.child)
+        return TypeCast(np.float32, child) if expr.type.numpy_dtype == np.float64 else TypeCast(expr.type, child)
