@@ -3,7 +3,7 @@
 Each function takes and returns a translation unit with one kernel, and keeps its results, up to rounding.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import loopy as lp
@@ -156,3 +156,38 @@ class _Shorter(IdentityMapper[[]]):
     def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
         child = self.rec(expr.child)
         return TypeCast(np.float32, child) if expr.type.numpy_dtype == np.float64 else TypeCast(expr.type, child)
+
+
+def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequence[int]) -> Unit:
+    """Return *unit* with the accesses of *array* along *inames* through a tile in local memory.
+
+    All work-items of a group, of which there are *work_items* along each axis, load the tile together, or store it if
+    the kernel only writes the array: neighboring ones access neighboring elements. Rows are longer by one element.
+    """
+    kernel = unit.default_entrypoint
+    if any(array in each.read_dependency_names() for each in kernel.instructions):
+        unit = lp.add_prefetch(unit, array, list(inames), default_tag=None)
+    else:
+        unit = lp.buffer_array(unit, array, list(inames), init_expression="0", default_tag=None)
+    changed = unit.default_entrypoint
+    (tile,) = changed.temporary_variables.keys() - kernel.temporary_variables.keys()
+    strides: list[Any] = [getattr(each, "stride", None) for each in changed.temporary_variables[tile].dim_tags or ()]
+    if len(strides) > 1:
+        row = strides[-2]
+        longer = [each // row * (row + 1) if each >= row else each for each in strides]
+        unit = lp.tag_array_axes(unit, tile, ", ".join(f"stride:{each}" for each in longer))
+    new = changed.all_inames() - kernel.all_inames()
+    for each in changed.instructions:
+        own = sorted(each.within_inames & new)
+        if own:
+            unit = _along_group(unit, own, f"{each.id}_element", work_items)
+    return unit
+
+
+def _along_group(unit: Unit, inames: Sequence[str], name: str, work_items: Sequence[int]) -> Unit:
+    """Return *unit* with the iterations of *inames* distributed over the work-items of a group."""
+    unit = lp.join_inames(unit, inames, name) if len(inames) > 1 else lp.rename_iname(unit, inames[0], name)
+    for axis, number in enumerate(work_items):
+        unit = lp.split_iname(unit, name, number, inner_tag=f"l.{axis}", outer_iname=f"{name}_{axis}")
+        name = f"{name}_{axis}"
+    return unit

@@ -41,6 +41,8 @@ SPARSE = 0.5
 FACTOR = 8
 """maximum factor by which to increase the number of groups"""
 TWICE = 2
+WAITED_MOST = 0.3
+"""share of stall cycles from which waiting for results may limit a kernel"""
 SHORT = 4
 """iterations below which a loop has no use for several accumulators"""
 PARTLY = 0.8
@@ -226,7 +228,7 @@ def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest several accumulators or results per work-item, if instructions wait for the result before them."""
     review = seen.review
     waits = review.waits_for("dependency")
-    if waits < BUSY or review.waiting is None:
+    if waits < WAITED_MOST or review.waiting is None:
         return
     by_line = {line: each.get("dependency", 0.0) for line, each in review.waiting.by_source.items()}
     line = max(by_line, key=lambda line: by_line[line])

@@ -21,7 +21,6 @@ from pymbolic import var
 
 from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen
 from loopyperf.kernel import Program, as_translation_unit
-from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.units import listed, number_of
 
 NAMED = 3
@@ -35,7 +34,7 @@ LONGEST = 64
 BLOCK = 8
 """rows of groups that run at the same time"""
 LOOPY = frozenset(
-    ("add_prefetch", "assume", "buffer_array", "split_iname", "tag_array_axes", "tag_inames")
+    ("assume", "split_iname", "tag_array_axes", "tag_inames")
 )  # fmt: skip
 """Loopy's transformations that recipes use"""
 OWN = frozenset(
@@ -45,6 +44,7 @@ OWN = frozenset(
         "reduce_in_group",
         "retag_inames",
         "several_per_work_item",
+        "through_tile",
         "without_inames",
     )
 )
@@ -269,25 +269,11 @@ class _Recipes:
             inames[-1] = f"{other}_inner"
         if not inames:
             return
-        tile = Call("add_prefetch", [array, inames], {"default_tag": "l.auto"})
-        if not self._is_loaded(array):
-            if not self._fills_boxes(array, [name for name in (first, other) if name]):
-                return
-            tile = Call("buffer_array", [array, inames], {"init_expression": "0", "default_tag": "l.auto"})
-        through = f"{change} through a tile in {self.seen.words.local}"
-        padded = self._padded((*calls, tile))
-        yield ChangeRecipe(through, padded or (*calls, tile))
-
-    def _padded(self, calls: tuple[Call, ...]) -> tuple[Call, ...]:
-        """Return *calls* and one that pads the rows of the tile that they make; empty if that is impossible."""
-        try:
-            with without_dumps():
-                kernel = ChangeRecipe("", calls).apply(self.seen.given).default_entrypoint
-        except Exception:  # the recipe fails later, where errors are handled
-            return ()
-        made = [name for name in kernel.temporary_variables if name not in self.seen.given.temporary_variables]
-        pad = [_longer_rows(kernel, name, 1) for name in made]
-        return (*calls, *(each for each in pad if each is not None)) if all(pad) else ()
+        if not self._is_loaded(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
+            return
+        shape = self.seen.machine.representative.example.shape
+        tile = Call("through_tile", [array, inames, [shape.get(axis, 1) for axis in range(len(shape) or 1)]])
+        yield ChangeRecipe(f"{change} through a tile in {self.seen.words.local}", (*calls, tile))
 
     def _is_loaded(self, array: str) -> bool:
         """Return whether an instruction loads *array*."""
@@ -513,7 +499,7 @@ class _Recipes:
         for each in self.seen.given.instructions:
             is_update = isinstance(each, Assignment) and bool(each.atomicity)
             own = [iname for iname in local if iname in each.within_inames]
-            depends = {iname for name in each.assignees for iname in get_dependencies(name)} | each.predicate_names()
+            depends = {name for place in (*each.assignees, *each.predicates) for name in get_dependencies(place)}
             if is_update and own and not depends & set(own) and each.id in self.candidate.lines:
                 yield ChangeRecipe(
                     f"sum in a tree in {self.seen.words.local}, and update {self.arrays} once per group",

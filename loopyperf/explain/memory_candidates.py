@@ -3,6 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any, cast
+
+from loopy.kernel.instruction import Assignment
+from loopy.symbolic import CoefficientCollector, CombineMapper, get_dependencies
+from pymbolic.primitives import Variable
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
@@ -87,7 +92,7 @@ def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             others = True
     if not wasted:
         return
-    along = {way: _unit_axis(found[0].instruction) for way, found in wasted.items()}
+    along = {way: _unit_axis(found[0].instruction) or _unit_iname(seen, way[0]) for way, found in wasted.items()}
     if not others and len(set(along.values())) == 1:
         yield _coalescing(seen, wasted, next(iter(along.values())))
         return
@@ -246,3 +251,40 @@ def _unit_axis(instruction: Instruction) -> str:
     units = (product[0] for product, factor in known.terms if len(product) == 1 and abs(factor) == 1)
     several = [each for product, _ in known.terms for each in product]  # the stride of i in D[i, i] is n + 1
     return next((each for each in units if isinstance(each, str) and several.count(each) == 1), "")
+
+
+def _unit_iname(seen: LaunchSeen, array: str) -> str:
+    """Return the sequential loop along which accesses of *array* have unit stride; empty if there is none."""
+    tags: Any = seen.given.arg_dict[array].dim_tags if array in seen.given.arg_dict else None
+    last = [number for number, tag in enumerate(tags or ()) if getattr(tag, "stride", None) == 1]
+    for each in seen.given.instructions:
+        for access in _Subscripts(array)(cast("Any", each).expression) if isinstance(each, Assignment) and last else ():
+            index = access.index_tuple
+            others = frozenset[str]().union(
+                *(get_dependencies(part) for part in (*index[: last[0]], *index[last[0] + 1 :]))
+            )
+            found = CoefficientCollector()(index[last[0]])
+            names = [key.name for key, factor in found.items() if isinstance(key, Variable) and factor == 1]
+            own = [name for name in names if name in seen.given.inames and not seen.given.inames[name].tags]
+            if own and own[0] not in others:
+                return own[0]
+    return ""
+
+
+class _Subscripts(CombineMapper[frozenset[Any], []]):
+    """Collects the accesses of an array in an expression."""
+
+    def __init__(self, array: str) -> None:
+        super().__init__()
+        self.array = array
+
+    def combine(self, values: Any) -> frozenset[Any]:
+        return frozenset[Any]().union(*values)
+
+    def map_subscript(self, expr: Any) -> frozenset[Any]:
+        return frozenset((expr,)) if expr.aggregate.name == self.array else self.rec(expr.index)
+
+    def map_constant(self, expr: Any) -> frozenset[Any]:
+        return frozenset()
+
+    map_variable = map_function_symbol = map_constant
