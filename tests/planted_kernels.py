@@ -40,7 +40,7 @@ def diverging() -> lp.TranslationUnit:
 def accidentally_double() -> lp.TranslationUnit:
     """A polynomial of single-precision numbers with a coefficient in double precision."""
     horner = "c"
-    for _ in range(24):
+    for _ in range(64):
         horner = f"({horner}*a[i] + c)"
     return _along_groups(
         "{[i]: 0 <= i < n}",

@@ -28,6 +28,8 @@ NO_PIPELINES = (*LAUNCHING, LATENCY, START)
 """columns of a fit that are not resources: launch overhead, latency, and the start of groups"""
 TELLING = 0.05
 """share of the time; a finding with a larger gain names the cause"""
+OPPORTUNITIES = (ChangeClass.SEVERAL_RESULTS, ChangeClass.UNROLL)
+"""changes that may help without a waste"""
 LESS = 1 / 3
 """ratio of a gain to the share of another waste; if it is smaller, the other waste names the cause"""
 UNTRIED = ("another algorithm", "smaller data types", "other layouts of the arrays")
@@ -159,8 +161,12 @@ def _cause(reviews: Sequence[LaunchReview], findings: Sequence[Finding], seconds
 
 
 def _telling(findings: Sequence[Finding], seconds: float) -> Finding | None:
-    """Return the finding that names the cause: the one with the largest gain, or else with the largest waste."""
-    first = next((each for each in findings if each.gain is not None and each.gain > TELLING * seconds), None)
+    """Return the finding that names the cause: the one with the largest gain, or else with the largest waste.
+
+    A waste names the cause rather than an opportunity to share loads or to overlap instructions.
+    """
+    telling = [each for each in findings if each.gain is not None and each.gain > TELLING * seconds]
+    first = next((each for each in telling if each.kind not in OPPORTUNITIES), next(iter(telling), None))
     other = next((each for each in findings if each.gain is None), None)
     if first is None or first.gain is None or (other and first.gain / seconds < LESS * other.share):
         return other or first

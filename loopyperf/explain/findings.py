@@ -30,7 +30,7 @@ FULL = 0.8
 """utilization from which a resource is the bottleneck"""
 SMALL = 0.02
 """share of the run time; a change with a smaller gain is not a finding"""
-LIKELY = 0.3
+LIKELY = 0.25
 """share of the time, or of stall cycles, that a waste may cause, from which a change without a time is a finding"""
 FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     memory_candidates.uncoalesced,
