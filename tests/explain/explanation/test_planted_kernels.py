@@ -19,7 +19,10 @@ CAUSES = {
     "diverging": ("divergence", "i % 2 splits each warp: 16.6 of 32 lanes are active"),
     "accidentally double": ("single precision", "c (float64) makes"),
     "contended": ("fewer atomics", "32 atomic updates of the same element follow one another"),
-    "chained": ("partial sums", "bound by the latency of dependent instructions: each addition to the sum over k waits"),
+    "chained": (
+        "partial sums",
+        "bound by the latency of dependent instructions: each addition to the sum over k waits",
+    ),
     "redundant": ("redundant work", "nothing depends on i_inner, i_outer: 1,024 work-items compute the same"),
     "transposed": ("transpose", "each store of b takes 32 sectors (minimum 4)"),
     "spilling": ("fewer values", "256 values per work-item take 255 registers, and 57 more spill"),
