@@ -15,6 +15,15 @@ from loopy.transform import data
 from pymbolic.primitives import Sum
 
 Unit = lp.TranslationUnit
+__all__ = [
+    "in_single_precision",
+    "partial_sums",
+    "reduce_in_group",
+    "retag_inames",
+    "several_per_work_item",
+    "through_tile",
+    "without_inames",
+]
 
 
 def retag_inames(unit: Unit, tags: Mapping[str, str | None]) -> Unit:

@@ -14,6 +14,7 @@ from loopy.kernel import LoopKernel
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.lambdas import DRAM
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.explain.review import LaunchReview
 from loopyperf.idg.graph import Idg
@@ -143,9 +144,15 @@ class LaunchSeen:
 
     @property
     def of_memory(self) -> float:
-        """Return the share of the time in which global memory may be the limit: its utilization, or stalls for it."""
-        levels = self.busy(*self.review.traffic.moved, self.review.pipeline_of_local)
-        return max(levels, self.review.waits_for("memory latency") + self.review.waits_for("memory bandwidth"))
+        """Return the share of the time in which wasted accesses of global memory may be the limit.
+
+        Traffic of DRAM that is compulsory is no waste.
+        """
+        traffic = self.review.traffic
+        levels = self.busy(*(level for level in traffic.moved if level != DRAM), self.review.pipeline_of_local)
+        return max(
+            levels, self.busy(DRAM) * (1 - 1 / max(1.0, traffic.excess)), self.review.waits_for("memory latency")
+        )
 
 
 TREE = 3

@@ -131,7 +131,7 @@ def findings_of(
     """
     changes = _Changes(case, stages.timed.device, time)
     found: list[Finding] = []
-    for seen, candidate in _all_candidates(case, stages, reviews, overhead):
+    for seen, candidate in candidates_of(case, stages, reviews, overhead):
         recipe, after = changes.best(recipes_of(seen, candidate), candidate, seconds)
         if recipe is None or (after is None and candidate.share < LIKELY):
             continue
@@ -228,7 +228,7 @@ def _bound_then(program: TimedProgram, seen: LaunchSeen, seconds: float) -> str:
     return f"then bound by {seen.words.limit(busiest, share)}" if busy.get(busiest, 0.0) >= FULL else ""
 
 
-def _all_candidates(
+def candidates_of(
     case: Case, stages: Stages, reviews: Sequence[LaunchReview], overhead: float
 ) -> Iterator[tuple[LaunchSeen, ChangeCandidate]]:
     """Yield the candidates of all launches, the longest launch first, and for each those with the largest waste."""

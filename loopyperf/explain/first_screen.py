@@ -1,7 +1,9 @@
 """The tables of an explanation's first screen: utilization of resources, and suggested changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
@@ -18,6 +20,10 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 """fractions of a character at the end of a bar"""
 NAMED = 2
 """maximum number of source lines named in a finding"""
+WIDEST = 80
+"""length of a comment's line"""
+COMMENT: Mapping[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
+"""options of a comment that is wrapped"""
 WASTEFUL = 1.05
 """ratio to the minimum, above which both numbers are shown"""
 SMALL = 0.01
@@ -117,7 +123,7 @@ def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
 def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
     """Return the source of each change that Loopy can make, with a comment that numbers it as in the table."""
     return [
-        f"# change {number}: {each.change}\n{each.recipe.source}"
+        "\n".join([*wrap(f"change {number}: {each.change}", WIDEST, **COMMENT), each.recipe.source])
         for number, each in enumerate(findings, 1)
         if each.recipe.calls
     ]

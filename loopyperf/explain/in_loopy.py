@@ -6,7 +6,7 @@ What is printed is what is executed: a recipe's source is a module with a functi
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
 from typing import Any, cast
@@ -19,6 +19,7 @@ from loopy.kernel.instruction import Assignment
 from loopy.symbolic import CoefficientCollector, get_dependencies
 from pymbolic import var
 
+from loopyperf import transform
 from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.units import listed, number_of
@@ -37,17 +38,7 @@ LOOPY = frozenset(
     ("assume", "split_iname", "tag_array_axes", "tag_inames")
 )  # fmt: skip
 """Loopy's transformations that recipes use"""
-OWN = frozenset(
-    (
-        "in_single_precision",
-        "partial_sums",
-        "reduce_in_group",
-        "retag_inames",
-        "several_per_work_item",
-        "through_tile",
-        "without_inames",
-    )
-)
+OWN = frozenset(transform.__all__)
 """those of :mod:`loopyperf.transform`"""
 INDENT = "    "
 AXES = 3
@@ -150,7 +141,9 @@ def recipes_of(seen: LaunchSeen, candidate: ChangeCandidate) -> Iterator[ChangeR
         ChangeClass.REDUNDANT: _Recipes.redundant,
         ChangeClass.FEWER_LAUNCHES: _Recipes.fewer_launches,
     }
-    return makers[candidate.kind](_Recipes(seen, candidate))
+    for recipe in makers[candidate.kind](_Recipes(seen, candidate)):
+        assumed = " and ".join(str(call.arguments[0]) for call in recipe.calls if call.function == "assume")
+        yield replace(recipe, change=f"{recipe.change} (assumes {assumed})") if assumed else recipe
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ def results(unit: lp.TranslationUnit, inputs: Mapping[str, Any]) -> dict[str, np
         for name, value in inputs.items()
         if name in names
     }
-    copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in given.items()}
-    with cl.CommandQueue(context) as queue:
-        _, found = unit(queue, out_host=True, **copies)
+    copies = {name: value.copy(order="K") if isinstance(value, np.ndarray) else value for name, value in given.items()}
+    _, found = unit(cl.CommandQueue(context), out_host=True, **copies)
     written = [each.name for each in unit.default_entrypoint.args if isinstance(each, ArrayArg) and each.is_output]
     values = found if isinstance(found, dict) else dict(zip(written, found, strict=True))
     return {name: np.asarray(value) for name, value in values.items()}
@@ -37,7 +36,9 @@ def inputs_of(unit: lp.TranslationUnit, sizes: Mapping[str, int], seed: int = 0)
         if isinstance(each, ArrayArg):
             shape = tuple(int(evaluate(length, dict(sizes))) for length in each.shape)
             numbers = rng.random(shape) if dtype.kind == "f" else rng.integers(0, 4, shape)
-            found[each.name] = (numbers if each.is_input and not _is_atomic(each) else np.zeros(shape)).astype(dtype)
+            values = numbers if each.is_input and not _is_atomic(each) else np.zeros(shape)
+            order = "F" if getattr(each.dim_tags[0], "stride", None) == 1 else "C"
+            found[each.name] = np.asarray(values, dtype=dtype, order=order)
         elif each.name not in sizes:
             found[each.name] = dtype.type(0.5)
     return found
