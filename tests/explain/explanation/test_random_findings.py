@@ -9,17 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import loopy as lp
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
 
 import loopyperf as lpp
 from loopyperf.explain import execution_candidates, memory_candidates
-from loopyperf.explain.diagnosis import diagnosed
-from loopyperf.explain.findings import candidates_of
-from loopyperf.explain.in_loopy import recipes_of
-from loopyperf.stages.case import Case
-from loopyperf.stages.stages import stages_of
+from tests.explain.explanation.every_recipe import V100, every_recipe
 from tests.explain.explanation.on_pocl import assert_same_results
 from tests.random_kernels import RandomKernel, random_kernels
 
@@ -29,7 +24,6 @@ BATCH = 10
 """number of kernels of a seed; only the first batch is quick"""
 LARGEST = 256
 """largest size, so that the kernels can be executed"""
-V100 = "nvidia-v100"
 
 
 SEEDS = [1, *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 1 + -(-KERNELS // BATCH)))]
@@ -92,21 +86,12 @@ def test_every_recipe_keeps_the_results(first: int):
     found = Counter[str]()
 
     def holds(unit: Any, sizes: Mapping[str, int]) -> None:
-        device = lpp.load_device(V100)
-        case = Case(unit, sizes)
-        reviews = diagnosed(case, device, lpp.predictor(device=device, model="pipeline"), findings=False).launches
         is_executable = all(each.shape is not None for each in unit.default_entrypoint.args if hasattr(each, "shape"))
-        for seen, candidate in candidates_of(case, stages_of(case, device), reviews, 0.0):
-            for recipe in (each for each in recipes_of(seen, candidate) if each.calls):
-                try:
-                    changed = recipe.apply(unit)
-                    lp.generate_code_v2(changed)
-                except Exception:  # such a change is not a finding
-                    found.update([f"{candidate.kind}: refused"])
-                    continue
-                found.update([f"{candidate.kind}: applied"])
-                if is_executable:
-                    assert_same_results(unit, changed, sizes)
+        for kind, recipe, changed in every_recipe(unit, sizes):
+            found.update([f"{kind}: {'applied' if changed else 'refused'}"])
+            if changed is not None and is_executable:
+                note(recipe.source)
+                assert_same_results(unit, changed, sizes)
 
     for_random_kernels(first, holds)
     print(dict(found))
