@@ -6,21 +6,25 @@ Each function takes and returns a translation unit with one kernel, and keeps it
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
+import islpy as isl
 import loopy as lp
 import numpy as np
-from loopy.kernel.data import InameImplementationTag
-from loopy.kernel.instruction import Assignment, InstructionBase
-from loopy.symbolic import IdentityMapper, Reduction, TypeCast
+from loopy.kernel.data import GroupInameTag, InameImplementationTag
+from loopy.kernel.instruction import Assignment, AtomicInit, AtomicLoad, AtomicUpdate
+from loopy.symbolic import IdentityMapper, Reduction, TypeCast, get_dependencies
 from loopy.transform import data
+from pymbolic import var
 from pymbolic.primitives import Sum
 
 Unit = lp.TranslationUnit
 __all__ = [
     "in_single_precision",
     "partial_sums",
+    "private_histogram",
     "reduce_in_group",
     "retag_inames",
     "several_per_work_item",
+    "sum_first",
     "through_tile",
     "without_inames",
 ]
@@ -114,25 +118,107 @@ def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
 def reduce_in_group(unit: Unit, update: str, inames: Collection[str]) -> Unit:
     """Return *unit* with the atomic sum *update*, an instruction's id, once per group instead of once per work-item.
 
-    The work-items along *inames* first sum their values in a tree in local memory.
+    The work-items along *inames* first sum their values in a tree in local memory. Raises :class:`ValueError` if
+    *update* does not add to an element.
     """
-
-    def reduced(instruction: InstructionBase) -> InstructionBase:
-        if not isinstance(instruction, Assignment) or instruction.id != update:
-            return instruction
-        own = [each for each in _terms(instruction.expression) if each != instruction.assignee]
-        over = tuple(sorted(inames))
-        total = Reduction("sum", over, Sum(tuple(own)) if len(own) > 1 else own[0])
-        return instruction.copy(
-            expression=Sum((instruction.assignee, total)), within_inames=instruction.within_inames - frozenset(over)
-        )
-
     kernel = unit.default_entrypoint
-    return unit.with_kernel(kernel.copy(instructions=[reduced(each) for each in kernel.instructions]))
+    instruction = cast("Assignment", kernel.id_to_insn[update])
+    total = Reduction("sum", tuple(sorted(inames)), _added(instruction))
+    within = instruction.within_inames - frozenset(inames)
+    reduced = instruction.copy(expression=Sum((instruction.assignee, total)), within_inames=within)
+    return unit.with_kernel(
+        kernel.copy(instructions=[reduced if each.id == update else each for each in kernel.instructions])
+    )
 
 
-def _terms(expression: Any) -> tuple[Any, ...]:
-    return expression.children if isinstance(expression, Sum) else (expression,)
+def private_histogram(unit: Unit, update: str, work_items: Sequence[int]) -> Unit:
+    """Return *unit* with the atomic sums *update*, an instruction's id, in a copy of the array for each group.
+
+    The copy is in local memory. The work-items of a group, of which there are *work_items* along each axis, clear it at
+    the start and add it to the array at the end. Raises :class:`ValueError` if *update* does not add to an element.
+    """
+    kernel = unit.default_entrypoint
+    instruction = cast("Assignment", kernel.id_to_insn[update])
+    name, added = cast("Any", instruction.assignee).aggregate.name, _added(instruction)
+    array: Any = kernel.arg_dict[name]
+    (length,) = array.shape
+    copy, clear, add = f"{name}_of_group", f"{name}_clear", f"{name}_add"
+    bins = var(copy)[cast("Any", instruction.assignee).index]
+    groups = frozenset(
+        iname
+        for iname in instruction.within_inames
+        if any(isinstance(tag, GroupInameTag) for tag in kernel.inames[iname].tags)
+    )
+    own = instruction.copy(
+        assignee=bins,
+        expression=bins + added,
+        atomicity=(AtomicUpdate(copy),),
+        depends_on=instruction.depends_on | {clear},
+    )
+    first = Assignment(
+        var(copy)[var(clear)], 0, id=clear, within_inames=groups | {clear}, atomicity=(AtomicInit(copy),)
+    )
+    last = Assignment(
+        var(name)[var(add)],
+        var(name)[var(add)] + var(copy)[var(add)],
+        id=add,
+        within_inames=groups | {add},
+        depends_on=frozenset((update,)),
+        atomicity=(AtomicUpdate(name), AtomicLoad(copy)),
+    )
+    shared = lp.TemporaryVariable(copy, array.dtype, shape=(length,), address_space=lp.AddressSpace.LOCAL)
+    domains = [isl.BasicSet(f"{{ [{iname}] : 0 <= {iname} < {length} }}") for iname in (clear, add)]
+    instructions = [own if each.id == update else each for each in kernel.instructions]
+    changed = kernel.copy(
+        domains=[*kernel.domains, *domains],
+        instructions=[*instructions, first, last],
+        temporary_variables={**kernel.temporary_variables, copy: shared},
+    )
+    unit = unit.with_kernel(changed)
+    for iname in (clear, add):
+        unit = _along_group(unit, [iname], f"{iname}_element", work_items)
+    return unit
+
+
+def _added(update: Assignment) -> Any:
+    """Return what *update* adds to its element."""
+    expression = update.expression
+    terms = [each for each in expression.children if each != update.assignee] if isinstance(expression, Sum) else []
+    array = update.assignee_var_names()[0]
+    is_sum = isinstance(expression, Sum) and len(terms) == len(expression.children) - 1
+    if not is_sum or any(array in get_dependencies(each) for each in terms):
+        raise ValueError(f"instruction {update.id!r} does not add to an element")
+    return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
+
+
+def sum_first(unit: Unit, iname: str) -> Unit:
+    """Return *unit* with sums over *iname* of other sums as sums of sums over *iname*.
+
+    If the other sums are reductions among work-items, these happen once instead of in each iteration of *iname*.
+    Raises :class:`ValueError` if there are no such sums.
+    """
+    swapped = _SumFirst(iname)
+    kernel = unit.default_entrypoint
+    instructions = [each.with_transformed_expressions(swapped) for each in kernel.instructions]
+    if not swapped.found:
+        raise ValueError(f"no sum over {iname!r} of other sums")
+    return unit.with_kernel(kernel.copy(instructions=instructions))
+
+
+class _SumFirst(IdentityMapper[[]]):
+    """Exchanges two nested sums, of which the outer one is over an iname."""
+
+    def __init__(self, iname: str) -> None:
+        super().__init__()
+        self.iname, self.found = iname, False
+
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Any:
+        inner: Any = expr.expr
+        sums = isinstance(inner, Reduction) and all(str(each.operation) == "sum" for each in (expr, inner))
+        if not sums or self.iname not in expr.inames:
+            return super().map_reduction(expr, *args, **kwargs)
+        self.found = True
+        return Reduction("sum", tuple(inner.inames), Reduction("sum", tuple(expr.inames), inner.expr))
 
 
 def without_inames(unit: Unit, inames: Collection[str], tags: Mapping[str, str | None]) -> Unit:

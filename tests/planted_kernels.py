@@ -63,6 +63,30 @@ def contended() -> lp.TranslationUnit:
     )
 
 
+def histogram() -> lp.TranslationUnit:
+    """A histogram of few bins, which all work-items update in global memory."""
+    return _along_groups(
+        "{[i]: 0 <= i < n}",
+        "h[b[i]] = h[b[i]] + 1 {atomic}",
+        [lp.GlobalArg("b", np.int32, shape="n"), lp.GlobalArg("h", np.int32, shape="64", for_atomic=True)],
+        assumptions="n >= 256 and n mod 256 = 0",
+        name="histogram",
+    )
+
+
+def nested_sums() -> lp.TranslationUnit:
+    """Sums over sums of a group's work-items, with barriers in each iteration of the outer sum."""
+    knl = lp.make_kernel(
+        "{[g, k, l]: 0 <= g < n and 0 <= k < m and 0 <= l < 256}",
+        "out[g] = sum(k, sum(l, a[g, k, l]))",
+        [lp.GlobalArg("a", np.float32, shape="n, m, 256"), ...],
+        assumptions="n >= 1 and m >= 1",
+        name="sums",
+        lang_version=LANG,
+    )
+    return lp.tag_inames(knl, {"g": "g.0", "l": "l.0"})
+
+
 def chained() -> lp.TranslationUnit:
     """A long sum in each work-item of a small grid: each addition waits for the one before."""
     return _along_groups(
@@ -179,6 +203,8 @@ PLANTED: Mapping[str, tuple[Callable[[], lp.TranslationUnit], Mapping[str, int]]
     "diverging": (diverging, {"n": 2**20, "m": 256}),
     "accidentally double": (accidentally_double, {"n": 2**24}),
     "contended": (contended, {"n": 2**22}),
+    "histogram": (histogram, {"n": 2**22}),
+    "nested sums": (nested_sums, {"n": 2048, "m": 64}),
     "chained": (chained, {"n": 32 * 640, "m": 4096}),
     "redundant": (redundant, {"n": 1024, "m": 4096}),
     "transposed": (transposed, {"n": 4096}),

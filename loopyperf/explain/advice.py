@@ -169,7 +169,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
         tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
         return ReportText(
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
-            answer=f"{duration(diagnosis.seconds)}, {diagnosis.cause}",
+            answer=f"{'at least ' if diagnosis.left_out else ''}{duration(diagnosis.seconds)}, {diagnosis.cause}",
             tables=[*tables, *self._tried(), *self._together()],
             code=[f"# all changes together\n{self.recipe.source}"]
             if self.combined

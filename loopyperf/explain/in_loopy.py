@@ -15,7 +15,7 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 from loopy.kernel.data import IlpBaseTag, TemporaryVariable
-from loopy.kernel.instruction import Assignment
+from loopy.kernel.instruction import Assignment, InstructionBase
 from loopy.symbolic import CoefficientCollector, get_dependencies
 from pymbolic import var
 
@@ -264,9 +264,14 @@ class _Recipes:
             return
         if not self._is_loaded(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
             return
-        shape = self.seen.machine.representative.example.shape
-        tile = Call("through_tile", [array, inames, [shape.get(axis, 1) for axis in range(len(shape) or 1)]])
+        tile = Call("through_tile", [array, inames, self._group])
         yield ChangeRecipe(f"{change} through a tile in {self.seen.words.local}", (*calls, tile))
+
+    @property
+    def _group(self) -> list[int]:
+        """Return the number of work-items of a group along each axis."""
+        shape = self.seen.machine.representative.example.shape
+        return [shape.get(axis, 1) for axis in range(len(shape) or 1)]
 
     def _is_loaded(self, array: str) -> bool:
         """Return whether an instruction loads *array*."""
@@ -424,8 +429,11 @@ class _Recipes:
 
     def reduce_once(self) -> Iterator[ChangeRecipe]:
         (loop,), first = self.candidate.subject, self.iname("l.0") or "l"
+        change = f"reduce across work-items once, after the loop over {loop}, instead of in each iteration"
+        if loop in self.seen.given.inames:
+            yield ChangeRecipe(change, (Call("sum_first", [loop]),))
         yield ChangeRecipe(
-            f"reduce across work-items once, after the loop over {loop}, instead of in each iteration",
+            change,
             advice=(
                 f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
                 "other way round",
@@ -493,7 +501,14 @@ class _Recipes:
             is_update = isinstance(each, Assignment) and bool(each.atomicity)
             own = [iname for iname in local if iname in each.within_inames]
             depends = {name for place in (*each.assignees, *each.predicates) for name in get_dependencies(place)}
-            if is_update and own and not depends & set(own) and each.id in self.candidate.lines:
+            if not is_update or not own or each.id not in self.candidate.lines:
+                continue
+            if self._has_constant_length(each):
+                yield ChangeRecipe(
+                    f"update a copy of {self.arrays} in {self.seen.words.local} for each group, and add the copies",
+                    (Call("private_histogram", [each.id, self._group]),),
+                )
+            if not depends & set(own):
                 yield ChangeRecipe(
                     f"sum in a tree in {self.seen.words.local}, and update {self.arrays} once per group",
                     (Call("reduce_in_group", [each.id, own]),),
@@ -504,6 +519,12 @@ class _Recipes:
                 f"in your function: update an array in {self.seen.words.local}, and add it to {self.arrays} at the end",
             ),
         )
+
+    def _has_constant_length(self, update: InstructionBase) -> bool:
+        """Return whether *update* adds to the elements of an array with one axis of constant length, more than 1."""
+        array: Any = self.seen.given.arg_dict.get(update.assignee_var_names()[0])
+        shape = getattr(array, "shape", None) or ()
+        return len(shape) == 1 and isinstance(shape[0], int | np.integer) and int(shape[0]) > 1
 
     def redundant(self) -> Iterator[ChangeRecipe]:
         removed = list(self.candidate.subject)

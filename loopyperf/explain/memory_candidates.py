@@ -225,7 +225,7 @@ def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     updates = {
         each.source: (each, request)
         for _, each, request in seen.launch.requested()
-        if request.updates > 1
+        if request.updates
     }  # fmt: skip
     if busy >= BUSY and updates:
         every = [each for each, _ in updates.values()]
@@ -234,7 +234,9 @@ def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             ChangeClass.FEWER_ATOMICS,
             tuple(dict.fromkeys(request.array for _, request in updates.values())),
             lines(every),
-            f"up to {amount(most)} atomic updates of the same element follow one another",
+            f"up to {amount(most)} atomic updates of the same element follow one another"
+            if most > 1
+            else "atomic updates of the same elements follow one another",
             busy,
         )
 
