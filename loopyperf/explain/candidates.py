@@ -8,9 +8,12 @@ the change, and :mod:`loopyperf.explain.findings` predicts the changed kernel.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import islpy as isl
 from loopy.kernel import LoopKernel
+from loopy.kernel.instruction import Assignment, InstructionBase
+from loopy.symbolic import WalkMapper
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.counts.item import MemorySpace
@@ -153,6 +156,26 @@ class LaunchSeen:
         return max(
             levels, self.busy(DRAM) * (1 - 1 / max(1.0, traffic.excess)), self.review.waits_for("memory latency")
         )
+
+
+def parts_of(instruction: InstructionBase) -> list[Any]:
+    """Return the right-hand side of *instruction* and its conditions, with all their subexpressions."""
+    found = _Parts()
+    for each in (*instruction.predicates, *([instruction.expression] if isinstance(instruction, Assignment) else [])):
+        found(each)
+    return found.parts
+
+
+class _Parts(WalkMapper[[]]):
+    """Collects all subexpressions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Any] = []
+
+    def visit(self, expr: Any) -> bool:
+        self.parts.append(expr)
+        return True
 
 
 TREE = 3

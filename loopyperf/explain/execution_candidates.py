@@ -9,7 +9,7 @@ import numpy as np
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
 from loopy.kernel.instruction import InstructionBase
-from loopy.symbolic import CombineMapper, TypeCast, get_dependencies
+from loopy.symbolic import TypeCast, get_dependencies
 from pymbolic.primitives import Remainder
 
 from loopyperf.counts.item import MemorySpace
@@ -26,6 +26,7 @@ from loopyperf.explain.candidates import (
     is_control,
     is_local_store,
     lines,
+    parts_of,
 )
 from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
 from loopyperf.units import amount, duration, in_percent, listed, number_of
@@ -281,31 +282,15 @@ def divergent(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     )
 
 
-class _Remainders(CombineMapper[frozenset[Any], []]):
-    """Collects the remainders of divisions by constants in an expression."""
-
-    def combine(self, values: Any) -> frozenset[Any]:
-        return frozenset[Any]().union(*values)
-
-    def map_remainder(self, expr: Remainder) -> frozenset[Any]:
-        own = frozenset([expr]) if isinstance(expr.denominator, int) else frozenset[Any]()
-        return own | self.combine([self.rec(expr.numerator), self.rec(expr.denominator)])
-
-    def map_constant(self, expr: Any) -> frozenset[Any]:
-        return frozenset()
-
-    map_variable = map_function_symbol = map_constant
-
-
 def _by_lane(seen: LaunchSeen) -> Iterator[tuple[str, int]]:
     """Yield the remainders of the lane in conditions and choices, as written, with their divisors."""
     kernel = seen.given
     of_lane = {iname for iname, each in kernel.inames.items() for tag in each.tags if str(tag) == "l.0"}
     for each in kernel.instructions:
-        places = [*each.predicates, *([each.expression] if hasattr(each, "expression") else [])]
-        for found in sorted({found for place in places for found in _Remainders()(place)}, key=str):
-            if get_dependencies(found) & of_lane and found.denominator > 1:
-                yield str(seen.kernel.as_written(found)), int(found.denominator)
+        for found in sorted({part for part in parts_of(each) if isinstance(part, Remainder)}, key=str):
+            divisor: Any = found.denominator
+            if isinstance(divisor, int) and divisor > 1 and get_dependencies(found) & of_lane:
+                yield str(seen.kernel.as_written(found)), divisor
 
 
 def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -319,7 +304,9 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     names += [
         name for name, each in seen.given.temporary_variables.items() if _is_double(each.dtype)
     ]  # fmt: skip
-    literals = sorted({each for place in seen.given.instructions for each in _Doubles.of(place)})
+    parts = [part for each in seen.given.instructions for part in parts_of(each)]
+    literals = sorted({f"np.float64({part})" for part in parts if isinstance(part, np.float64)})
+    literals += ["a cast"] if any(isinstance(part, TypeCast) and _is_double(part.type) for part in parts) else []
     if wide and (names or literals):
         sources = listed([*(f"{name} (float64)" for name in names), *literals], NAMED)
         share = sum(float(each.executions) for each in wide) / sum(float(each.executions) for each in arithmetic)
@@ -334,30 +321,6 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 def _is_double(dtype: Any) -> bool:
     return dtype is not None and getattr(dtype, "numpy_dtype", None) == np.float64
-
-
-class _Doubles(CombineMapper[frozenset[str], []]):
-    """Collects the literals and casts in double precision in an expression."""
-
-    @classmethod
-    def of(cls, instruction: InstructionBase) -> frozenset[str]:
-        """Return those of the right-hand side of *instruction*."""
-        return cls()(instruction.expression) if hasattr(instruction, "expression") else frozenset()
-
-    def combine(self, values: Any) -> frozenset[str]:
-        return frozenset[str]().union(*values)
-
-    def map_constant(self, expr: Any) -> frozenset[str]:
-        return frozenset((f"np.float64({expr})",)) if isinstance(expr, np.float64) else frozenset()
-
-    def map_type_cast(self, expr: TypeCast) -> frozenset[str]:
-        own = frozenset(("a cast to float64",)) if expr.type.numpy_dtype == np.float64 else frozenset[str]()
-        return own | self.rec(expr.child)
-
-    def map_variable(self, expr: Any) -> frozenset[str]:
-        return frozenset()
-
-    map_function_symbol = map_variable
 
 
 def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, cast
+from typing import Any
 
-from loopy.kernel.instruction import Assignment
-from loopy.symbolic import CoefficientCollector, CombineMapper, get_dependencies
-from pymbolic.primitives import Variable
+from loopy.symbolic import CoefficientCollector, get_dependencies
+from pymbolic.primitives import Subscript, Variable
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
@@ -24,6 +23,7 @@ from loopyperf.explain.candidates import (
     is_local_load,
     is_local_store,
     lines,
+    parts_of,
 )
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
@@ -259,34 +259,13 @@ def _unit_iname(seen: LaunchSeen, array: str) -> str:
     """Return the sequential loop along which accesses of *array* have unit stride; empty if there is none."""
     tags: Any = seen.given.arg_dict[array].dim_tags if array in seen.given.arg_dict else None
     last = [number for number, tag in enumerate(tags or ()) if getattr(tag, "stride", None) == 1]
-    for each in seen.given.instructions:
-        for access in _Subscripts(array)(cast("Any", each).expression) if isinstance(each, Assignment) and last else ():
-            index = access.index_tuple
-            others = frozenset[str]().union(
-                *(get_dependencies(part) for part in (*index[: last[0]], *index[last[0] + 1 :]))
-            )
-            found = CoefficientCollector()(index[last[0]])
-            names = [key.name for key, factor in found.items() if isinstance(key, Variable) and factor == 1]
-            own = [name for name in names if name in seen.given.inames and not seen.given.inames[name].tags]
-            if own and own[0] not in others:
-                return own[0]
+    parts = [part for each in seen.given.instructions for part in parts_of(each)] if last else []
+    for access in (part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array):
+        index = access.index_tuple
+        others = {name for place, part in enumerate(index) if place != last[0] for name in get_dependencies(part)}
+        steps = CoefficientCollector()(index[last[0]])
+        names = [key.name for key, factor in steps.items() if isinstance(key, Variable) and factor == 1]
+        own = [name for name in names if name in seen.given.inames and not seen.given.inames[name].tags]
+        if own and own[0] not in others:
+            return own[0]
     return ""
-
-
-class _Subscripts(CombineMapper[frozenset[Any], []]):
-    """Collects the accesses of an array in an expression."""
-
-    def __init__(self, array: str) -> None:
-        super().__init__()
-        self.array = array
-
-    def combine(self, values: Any) -> frozenset[Any]:
-        return frozenset[Any]().union(*values)
-
-    def map_subscript(self, expr: Any) -> frozenset[Any]:
-        return frozenset((expr,)) if expr.aggregate.name == self.array else self.rec(expr.index)
-
-    def map_constant(self, expr: Any) -> frozenset[Any]:
-        return frozenset()
-
-    map_variable = map_function_symbol = map_constant
