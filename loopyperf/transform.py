@@ -267,6 +267,8 @@ def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequ
     changed = unit.default_entrypoint
     (tile,) = changed.temporary_variables.keys() - kernel.temporary_variables.keys()
     strides: list[Any] = [getattr(each, "stride", None) for each in changed.temporary_variables[tile].dim_tags or ()]
+    if not all(isinstance(each, int | np.integer) for each in strides):
+        raise ValueError(f"the size of a tile of {array!r} depends on the sizes of the kernel")
     if len(strides) > 1:
         row = strides[-2]
         longer = [each // row * (row + 1) if each >= row else each for each in strides]

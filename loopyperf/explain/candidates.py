@@ -29,6 +29,8 @@ from loopyperf.units import Word
 
 BUSY = 0.5
 """utilization from which a pipeline may be the bottleneck"""
+NEARLY = 0.8
+"""ratio to the utilization of another resource from which both may be the bottleneck"""
 WAITED = 0.1
 """share of stall cycles, or of all instructions; a smaller share does not justify a change"""
 
@@ -62,6 +64,8 @@ class ChangeClass(Word):
     """a lane loads or stores several neighboring elements at once, e.g. a ``float4``"""
     UNROLL = "unroll"
     """unrolling a loop saves counter updates and branches"""
+    LOCAL_TILE = "local tile"
+    """a tile in local memory serves several loads, on a device without a cache for them"""
     CACHE_BLOCKS = "cache blocks"
     """concurrent groups share more of their loads in the last-level cache"""
     DIVERGENCE = "divergence"
@@ -149,10 +153,11 @@ class LaunchSeen:
     def of_memory(self) -> float:
         """Return the share of the time in which wasted accesses of global memory may be the limit.
 
-        Traffic of DRAM that is compulsory is no waste.
+        Traffic of DRAM that is compulsory is no waste, and a level that is much less busy than it is no limit.
         """
         traffic = self.review.traffic
         levels = self.busy(*(level for level in traffic.moved if level != DRAM), self.review.pipeline_of_local)
+        levels = levels if levels >= NEARLY * self.busy(DRAM) else 0.0
         return max(
             levels, self.busy(DRAM) * (1 - 1 / max(1.0, traffic.excess)), self.review.waits_for("memory latency")
         )

@@ -208,6 +208,7 @@ def _limited_by(kind: str, limit: str, words: Vocabulary) -> str:
         ChangeClass.REDUNDANT: "limited by redundant work",
         ChangeClass.PRECISION: "limited by double precision",
         ChangeClass.CACHE_BLOCKS: "limited by a working set larger than the cache",
+        ChangeClass.LOCAL_TILE: "limited by repeated loads",
         ChangeClass.FEWER_LAUNCHES: "dominated by launch overhead",
     }.get(ChangeClass(kind), f"bound by {limit}")
 

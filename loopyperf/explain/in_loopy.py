@@ -134,6 +134,7 @@ def recipes_of(seen: LaunchSeen, candidate: ChangeCandidate) -> Iterator[ChangeR
         ChangeClass.VECTORS: _Recipes.vectors,
         ChangeClass.UNROLL: _Recipes.unroll,
         ChangeClass.CACHE_BLOCKS: _Recipes.cache_blocks,
+        ChangeClass.LOCAL_TILE: _Recipes.local_tile,
         ChangeClass.DIVERGENCE: _Recipes.divergence,
         ChangeClass.PRECISION: _Recipes.precision,
         ChangeClass.FEWER_ATOMICS: _Recipes.fewer_atomics,
@@ -335,6 +336,14 @@ class _Recipes:
                 f'a last axis of length {number}, tagged "vec" (lp.split_array_dim, lp.tag_array_axes)',
             ),
         )
+
+    def local_tile(self) -> Iterator[ChangeRecipe]:
+        array = self.candidate.subject[0]
+        change = f"load {array} through a tile in {self.seen.words.local}, which serves all work-items of a group"
+        inames = [iname for axis in range(AXES) if (iname := self.iname(f"l.{axis}"))]
+        if inames:
+            yield ChangeRecipe(change, (Call("through_tile", [array, inames, self._group]),))
+        yield ChangeRecipe(change, advice=("in your function: lp.add_prefetch for the loops in which loads repeat",))
 
     def cache_blocks(self) -> Iterator[ChangeRecipe]:
         """Yield recipes that change the order of groups, so that those that run at once share more data."""

@@ -154,13 +154,13 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest more reuse in a cache of all cores, if DRAM moves much more than the compulsory traffic."""
+    """Suggest more reuse in a cache of all cores or in local memory, if DRAM moves more than the compulsory traffic."""
     traffic = seen.review.traffic
-    if traffic.excess < EXCESS or not traffic.cache or seen.busy(DRAM) < BUSY:
+    if traffic.excess < EXCESS or seen.busy(DRAM) < BUSY:
         return
     loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
     yield ChangeCandidate(
-        ChangeClass.CACHE_BLOCKS,
+        ChangeClass.CACHE_BLOCKS if traffic.cache else ChangeClass.LOCAL_TILE,
         tuple(dict.fromkeys(each.instruction.reference.array for each in loads)),
         lines(each.instruction for each in loads),
         traffic.in_words,

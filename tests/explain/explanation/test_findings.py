@@ -238,8 +238,8 @@ def test_explain_without_findings_takes_little_longer_than_estimate(name: str):
     assert least["explain"] < 1.5 * least["estimate"], least
 
 
-TILE = 'knl = lp.add_prefetch(knl, "a", ["j_inner", "i_inner"], default_tag="l.auto")'
-BUFFER = 'knl = lp.buffer_array(knl, "b", ["j_inner", "i_inner"], init_expression="0", default_tag="l.auto")'
+TILE = 'knl = through_tile(knl, "a", ["j_inner", "i_inner"], [32, 8])'
+BUFFER = TILE.replace('"a"', '"b"')
 
 
 @pytest.mark.parametrize(
