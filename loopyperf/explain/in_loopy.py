@@ -65,8 +65,8 @@ class Call:
     """keyword arguments"""
 
     def __str__(self) -> str:
-        assert self.function in LOOPY | OWN
-        assert all(name.isidentifier() for name in self.options)
+        if self.function not in LOOPY | OWN or not all(name.isidentifier() for name in self.options):
+            raise ValueError(f"not a transformation: {self.function!r}")  # calls are read from the cache
         given = [_written(each) for each in self.arguments]
         given += [f"{name}={_written(value)}" for name, value in self.options.items()]
         module = "lp." if self.function in LOOPY else ""
