@@ -1,5 +1,6 @@
 """Tests of findings: planted causes are found, and recipes run as printed."""
 
+import ast
 import gc
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.explain.diagnosis import diagnosed
 from loopyperf.explain.findings import PREDICTIONS
+from loopyperf.explain.in_loopy import Call, ChangeRecipe
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.stages.cache import clear_memory
@@ -296,3 +298,15 @@ def test_diagnosis_is_comparable_and_restored_from_the_cache():
     advice = lpp.advise(build(), device=V100, parameters=sizes)
     assert advice.diagnosis == lpp.advise(build(), device=V100, parameters=sizes).diagnosis
     assert replace(advice.diagnosis, cause="another") != advice.diagnosis
+
+
+def test_recipe_calls_known_functions_with_literals_only():
+    odd = 'a"]); import os; knl = (["'
+    recipe = ChangeRecipe("", (Call("retag_inames", [{odd: None}]),))
+    (change,) = [each for each in ast.parse(recipe.source).body if isinstance(each, ast.FunctionDef)]
+    first = change.body[0]
+    assert isinstance(first, ast.Assign)
+    assert isinstance(first.value, ast.Call)
+    assert ast.literal_eval(first.value.args[1]) == {odd: None}
+    with pytest.raises(ValueError, match="not a transformation: 'system'"):
+        ChangeRecipe("", (Call("system", ["true"]),)).apply(streaming())
