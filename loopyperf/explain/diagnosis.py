@@ -60,9 +60,9 @@ class Diagnosis:
     @property
     def no_change(self) -> str:
         """Return a sentence on what was tried, for a diagnosis without findings."""
-        tried = f"tried: {'; '.join(self.tried)}. " if self.tried else ""
+        tried = f"no change that was tried makes it 2 % faster ({'; '.join(self.tried)})"
         others = ", ".join((*(f"changes that reduce {each}" for each in self.left_out), *UNTRIED))
-        return f"no change that was tried makes it 2 % faster. {tried}Not tried: {others}"
+        return f"{tried if self.tried else 'found no waste that a change could remove'}; not tried: {others}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON-serializable values."""

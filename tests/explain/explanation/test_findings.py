@@ -116,7 +116,7 @@ def streaming(**options):
 def test_advice_says_if_no_change_helps():
     advice = lpp.advise(streaming(assumptions="n >= 256 and n mod 256 = 0"), device=V100, n=2**24)
     assert advice.findings == ()
-    assert "no change that was tried makes it 2 % faster" in str(advice)
+    assert "found no waste that a change could remove; not tried: another algorithm" in " ".join(str(advice).split())
     assert advice.diagnosis.cause == "bound by DRAM bandwidth: busy for 99 % of the time"
 
 
