@@ -144,11 +144,7 @@ def private_histogram(unit: Unit, update: str, work_items: Sequence[int]) -> Uni
     (length,) = array.shape
     copy, clear, add = f"{name}_of_group", f"{name}_clear", f"{name}_add"
     bins = var(copy)[cast("Any", instruction.assignee).index]
-    groups = frozenset(
-        iname
-        for iname in instruction.within_inames
-        if any(isinstance(tag, GroupInameTag) for tag in kernel.inames[iname].tags)
-    )
+    groups = frozenset(each for each in instruction.within_inames if kernel.inames[each].tags_of_type(GroupInameTag))
     own = instruction.copy(
         assignee=bins,
         expression=bins + added,

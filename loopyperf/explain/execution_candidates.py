@@ -8,7 +8,7 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
-from loopy.kernel.instruction import InstructionBase
+from loopy.kernel.instruction import CInstruction, InstructionBase
 from loopy.symbolic import TypeCast, get_dependencies
 from pymbolic.primitives import Remainder
 
@@ -334,7 +334,7 @@ def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     }
     used = frozenset(str(name) for each in kernel.instructions for name in _names(each))
     idle = [iname for iname in sorted(axes) if iname not in used and not _bounds(kernel, iname) & used]
-    if not idle or any(_updates(kernel, each) for each in kernel.instructions):
+    if not idle or any(_updates(kernel, each) or isinstance(each, CInstruction) for each in kernel.instructions):
         return
     number = prod(max(1, seen.length(iname)) for iname in idle)
     if number > 1:

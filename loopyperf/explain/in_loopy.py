@@ -530,9 +530,11 @@ class _Recipes:
         )
 
     def _has_constant_length(self, update: InstructionBase) -> bool:
-        """Return whether *update* adds to the elements of an array with one axis of constant length, more than 1."""
-        array: Any = self.seen.given.arg_dict.get(update.assignee_var_names()[0])
-        shape = getattr(array, "shape", None) or ()
+        """Return whether only *update* accesses its array, which has one axis of constant length, more than 1."""
+        (name,) = update.assignee_var_names()
+        if any(name in each.dependency_names() for each in self.seen.given.instructions if each.id != update.id):
+            return False
+        shape = getattr(self.seen.given.arg_dict.get(name), "shape", None) or ()
         return len(shape) == 1 and isinstance(shape[0], int | np.integer) and int(shape[0]) > 1
 
     def redundant(self) -> Iterator[ChangeRecipe]:
