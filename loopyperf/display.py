@@ -181,8 +181,10 @@ class ReportText:
     answer: str = ""
     """the result in a few words"""
     tables: Sequence[Table] = ()
+    code: Sequence[str] = ()
+    """Python source below the tables, which starts at the left margin so that it can be pasted"""
     remarks: Sequence[str] = ()
-    """lines below the tables; a line with leading spaces continues the remark before it"""
+    """lines below them; a line with leading spaces continues the remark before it"""
     notes: Sequence[str] = ()
     """assumptions and omissions, shown after the remarks. Two or more that start with a prefix in :data:`REPEATED` are
     abbreviated to one line with the first clause of each."""
@@ -208,6 +210,8 @@ class ReportText:
         lines = folded(self.head, prose or width, breaks=False)
         for number, table in enumerate(self.tables):
             lines += [*([""] if number else []), *table.lines(width)]
+        for source in self.code:
+            lines += ["", *source.splitlines(), ""]
         for remark in self.sentences(lists):
             lines += folded(GAP + remark, prose or width, breaks=False)
         return printable("\n".join(lines))
@@ -221,6 +225,7 @@ class ReportText:
         return html_of(
             *head,
             *tables,
+            *(f"<pre>{escape(source)}</pre>" for source in self.code),
             html_lines([*self.remarks, *map(_as_note, own)]),
             details(in_short, unfolded) if in_short else unfolded,
         )
@@ -228,7 +233,9 @@ class ReportText:
     def markdown(self, lists: str = ".notes") -> str:
         """Return the report as Markdown: headline, tables, and a list of remarks and notes as in :meth:`text`."""
         remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
-        return printable("\n\n".join(filter(None, [self.head, *(table.markdown() for table in self.tables), remarks])))
+        code = [f"```python\n{source}```" for source in self.code]
+        parts = [self.head, *(table.markdown() for table in self.tables), *code, remarks]
+        return printable("\n\n".join(filter(None, parts)))
 
     def sentences(self, lists: str) -> list[str]:
         """Return the remarks and notes; repeated notes are abbreviated if *lists* names where to find them in full."""

@@ -146,7 +146,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (
         lambda: lpp.advise(two_launches(), n=4096, **V100),
-        ["chain(n=4096) on nvidia-v100, model pipeline", "dominated by launch", "no modeled change"],
+        ["chain(n=4096) on nvidia-v100, model pipeline", "chain takes", "do more work per launch"],
     ),
     "roofs": (
         lambda: lpp.roofline(two_launches(), n=4096, **V100),

@@ -148,6 +148,7 @@ def test_the_reference_has_every_public_name() -> None:
         ("loopyperf.idg", "graphs"),
         ("loopyperf.pipeline", "simulator"),
         ("loopyperf.testing", "testing"),
+        ("loopyperf.transform", "transform"),
     ],
 )
 def test_the_reference_has_every_public_name_of_a_package(package: str, name: str) -> None:

@@ -116,7 +116,7 @@ def print_json(answer: Any) -> None:
 
 
 def _show_tables(report_text: ReportText, console: Console) -> None:
-    for line in ReportText("", tables=report_text.tables).text(console.width).splitlines():
+    for line in ReportText("", tables=report_text.tables, code=report_text.code).text(console.width).split("\n"):
         printed = Text(line)
         printed.highlight_regex(SHARE, "cyan")
         console.print(printed)

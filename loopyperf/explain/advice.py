@@ -1,7 +1,11 @@
-"""Advice on making a kernel faster: simulated changes, and GPUPerf's potential benefits."""
+"""Advice on making a kernel faster: predicted changes, and GPUPerf's potential benefits."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from os.path import relpath
+from pathlib import Path
 from typing import Any, overload
 
 from loopy.diagnostic import LoopyError
@@ -10,11 +14,13 @@ from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Table, Tabular, plain
+from loopyperf.display import ReportText, Table, Tabular, called, plain
 from loopyperf.errors import LoopyperfError, MissingNumberError, one_line
-from loopyperf.explain.diagnosis import NOTHING, Diagnosis, diagnosed
+from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.first_screen import bars, findings_table
+from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text
+from loopyperf.explain.in_loopy import ChangeRecipe
+from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
 from loopyperf.models.literature.gpuperf_advice import Advice, Benefit, advice_on
@@ -28,6 +34,23 @@ from loopyperf.stages.case import Case, one_size
 from loopyperf.stages.compiled import Compiler
 from loopyperf.stages.stages import found_on_device, profiled_name
 from loopyperf.units import duration
+
+MODULE = '''"""{kernel}, changed; before: {before}.
+
+{steps}
+"""
+
+{imports}
+
+
+{change}
+
+def fixed():
+    return change({name} if hasattr({name}, "entrypoints") else {name}())
+'''
+"""module with the changed kernel"""
+COMBINED = 4
+"""maximum number of changes that are combined"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +93,66 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
     """estimates after each change that Loopy can apply; empty without ``apply=True``"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """the given typical iteration counts and condition shares, by name"""
+    combined: tuple[Finding, ...] = ()
+    """changes that help one after the other, each with the time after all of them up to it; empty without
+    ``combine=True``"""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Return the changes that would help, each with the resulting time, largest gain first."""
         return self.diagnosis.findings
+
+    @property
+    def chosen(self) -> tuple[Finding, ...]:
+        """Return the combined changes, or else the change with the largest gain; empty if Loopy can make none."""
+        return self.combined or tuple(each for each in self.findings if each.recipe.calls)[:1]
+
+    @property
+    def recipe(self) -> ChangeRecipe:
+        """Return the recipe for the :attr:`chosen` changes; raises :class:`LoopyperfError` if there are none."""
+        if not self.chosen:
+            raise LoopyperfError("no change that Loopy can make by itself makes the kernel faster")
+        calls = tuple(call for each in self.chosen for call in each.recipe.calls)
+        return ChangeRecipe("; then ".join(each.change for each in self.chosen), calls)
+
+    def emit(self, path: str | PathLike[str], builder: str) -> Path:
+        """Write a module with a function ``fixed()`` that returns the kernel after the :attr:`chosen` changes.
+
+        Parameters
+        ----------
+        path : str or path
+            Python file to write.
+        builder : str
+            The function that returns the kernel, as ``"FILE.py:FUNCTION"``; the module imports it.
+
+        Returns
+        -------
+        Path
+            The written file.
+
+        Raises
+        ------
+        LoopyperfError
+            Loopy can make no change that helps, or the file cannot be written.
+        """
+        file, _, name = builder.rpartition(":")
+        imports, change = self.recipe.source.split("\n\n", 1)
+        source, target = Path(file).absolute(), Path(path).absolute()
+        if source.parent == target.parent and source.stem.isidentifier():
+            imports += f"\n\nfrom {source.stem} import {name}"
+        else:
+            where = relpath(source, target.parent)
+            imports = f"import runpy\nfrom pathlib import Path\n\n{imports}\n\n"
+            imports += f"{name} = runpy.run_path(str(Path(__file__).parent / {json.dumps(where)}))[{json.dumps(name)}]"
+        text = MODULE.format(
+            kernel=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
+            before=f"{duration(self.diagnosis.seconds)} by loopyperf's model {self.diagnosis.model}",
+            steps="\n".join(f"- {each.change}: {duration(each.seconds or 0.0)}" for each in self.chosen),
+            imports=imports,
+            change=change,
+            name=name,
+        )
+        return write_file("the changed kernel", path, text)
 
     @overload
     def __getitem__(self, place: int) -> Advice: ...
@@ -96,12 +174,16 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
         return ReportText(
             question=self.estimate.inputs,
             answer=f"{self.estimate.time_and_interval}, {diagnosis.cause}",
-            tables=[*tables, *self._tried()],
-            remarks=[*diagnosis.remarks, *([] if diagnosis.findings else [NOTHING])],
+            tables=[*tables, *self._tried(), *self._together()],
+            code=[f"# all changes together\n{self.recipe.source}"]
+            if self.combined
+            else recipes_in_text(diagnosis.findings),
+            remarks=[*diagnosis.remarks, *([] if diagnosis.findings else [diagnosis.no_change])],
             alone="\n".join(
-                f"{duration(each.seconds)}  {each.speedup:.2f}×  {each.change}" for each in diagnosis.findings
+                each.change if each.seconds is None else f"{duration(each.seconds)}  {each.speedup:.2f}×  {each.change}"
+                for each in diagnosis.findings
             )
-            or NOTHING,
+            or diagnosis.no_change,
         )
 
     def records(self) -> list[dict[str, Any]]:
@@ -124,6 +206,16 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
         if rows:
             yield Table(("applied by Loopy", "", "time", "speedup"), rows, text=2)
 
+    def _together(self) -> Iterator[Table]:
+        """Yield a table of the combined changes with the times after each, if there are any."""
+        rows = [
+            (f"{number}. {each.change}", duration(each.seconds), f"{self.diagnosis.seconds / each.seconds:.2f}×")
+            for number, each in enumerate(self.combined, 1)
+            if each.seconds is not None
+        ]
+        if rows:
+            yield Table(("one after the other", "time", "speedup"), rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as JSON-serializable values."""
         return {
@@ -134,6 +226,7 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
             "interval": plain(self.estimate.interval),
             **self.diagnosis.to_dict(),
             "variants": [each.to_dict() for each in self.variants],
+            "combined": [each.to_dict() for each in self.combined],
             "gpuperf": [each.to_dict() for each in self.launches],
         }
 
@@ -148,14 +241,15 @@ def advise(
     compiler: Compiler = "model",
     predictor: Predictor | None = None,
     apply: bool = False,
+    combine: bool = False,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> AdviceOnKernel:
     """Return changes that would make *program* faster, each with the run time after it.
 
-    At most eight changed programs are timed, by the same model as the kernel. If that does not model pipelines, they
-    are simulated, and the times scaled.
+    Loopy makes each change, and the model of the kernel predicts the changed program. At most eight changed programs
+    are predicted. A change that needs manual work has no time.
 
     Parameters
     ----------
@@ -170,6 +264,9 @@ def advise(
         A predictor (see :func:`loopyperf.predictor`) to use instead.
     apply : bool, optional
         Whether to apply the changes that Loopy can make by itself, and to estimate each changed kernel.
+    combine : bool, optional
+        Whether to make the change with the largest gain, to look for changes of the changed kernel, and so on, up to
+        four changes.
     typical : mapping, optional
         Typical iteration counts of loops and shares of conditions that depend on data, by name.
     parameters : mapping, optional
@@ -180,9 +277,10 @@ def advise(
     Returns
     -------
     AdviceOnKernel
-        ``findings`` lists the changes, largest gain first, each with its reason, the affected lines and the Loopy calls
-        that make it. ``variants`` has the estimates of the changed kernels if *apply* is set. As a sequence, the result
-        holds GPUPerf's advice on each launch (Sim, section 3).
+        ``findings`` lists the changes, largest gain first, each with its reason, the affected lines and the function
+        that makes it, as text (``recipe.source``) and to call (``apply(program)``). ``variants`` has the estimates of
+        the changed kernels if *apply* is set, ``combined`` the changes that help together if *combine* is set. As a
+        sequence, the result holds GPUPerf's advice on each launch (Sim, section 3).
 
     Raises
     ------
@@ -226,8 +324,9 @@ def advise(
     except MissingNumberError:
         kernel, launches = profiled_name(case, described), ()
     variants = tuple(_variants(case, diagnosis, by)) if apply else ()
+    together = tuple(_combined(case, by, diagnosis)) if combine else ()
     return AdviceOnKernel(
-        kernel, dict(case.sizes), by.device, found, diagnosis, launches, variants, dict(typical or {})
+        kernel, dict(case.sizes), by.device, found, diagnosis, launches, variants, dict(typical or {}), together
     )
 
 
@@ -237,10 +336,21 @@ def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterato
         if not each.recipe.calls:
             continue
         try:
-            changed = each.recipe.applied_to(case.kernel)
+            changed = each.apply(case.kernel)
             yield AppliedFinding(each.change, predictor.predict(replace(case, kernel=changed)))
         except (LoopyperfError, LoopyError) as error:
             yield AppliedFinding(each.change, None, one_line(error))
+
+
+def _combined(case: Case, by: Predictor, diagnosis: Diagnosis) -> Iterator[Finding]:
+    """Yield the change with the largest gain, the best one of the changed kernel, and so on."""
+    for _ in range(COMBINED):
+        best = next((each for each in diagnosis.findings if each.recipe.calls), None)
+        if best is None:
+            return
+        yield best
+        case = replace(case, kernel=best.apply(case.kernel))
+        diagnosis = diagnosed(case, by, by.predict(case))
 
 
 Number = int | float

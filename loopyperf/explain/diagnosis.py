@@ -11,21 +11,25 @@ from loopyperf.display import plain
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.candidates import ChangeClass
 from loopyperf.explain.findings import FULL, Finding, findings_of
-from loopyperf.explain.in_loopy import InLoopy
 from loopyperf.explain.review import LaunchReview, review_of
 from loopyperf.models.result import Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.on_device import SIMULATED, DevicePredictor, simulator_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, found_once, prepared
+from loopyperf.stages.case import Case, found_once
 from loopyperf.units import in_percent
 
 IDLE = 0.8
 """share of the time; if the mean core has work for less, cores count as idle"""
 TELLING = 0.05
 """share of the time; a finding with a larger gain names the cause"""
-NOTHING = "no modeled change would make it 2 % faster"
+OPPORTUNITIES = (ChangeClass.SEVERAL_RESULTS, ChangeClass.UNROLL)
+"""changes that may help without a waste"""
+LESS = 1 / 3
+"""ratio of a gain to the share of another waste; if it is smaller, the other waste names the cause"""
+UNTRIED = ("another algorithm", "smaller data types", "other layouts of the arrays")
+"""changes that no finding suggests"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,17 @@ class Diagnosis:
     """the device's terms, e.g. "warp" or "wavefront\""""
     is_scaled: bool = False
     """whether the model predicts only the run time, and all else is simulated and scaled to it"""
+    tried: tuple[str, ...] = ()
+    """changes whose predicted kernels are not 2 % faster"""
+    left_out: tuple[str, ...] = ()
+    """work that the times do not include, so that they are lower bounds"""
+
+    @property
+    def no_change(self) -> str:
+        """Return a sentence on what was tried, for a diagnosis without findings."""
+        tried = f"no change that was tried makes it 2 % faster ({'; '.join(self.tried)})"
+        others = ", ".join((*(f"changes that reduce {each}" for each in self.left_out), *UNTRIED))
+        return f"{tried if self.tried else 'found no waste that a change could remove'}; not tried: {others}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON-serializable values."""
@@ -93,28 +108,33 @@ def diagnosed(case: Case, predictor: Predictor, estimate: Estimate, *, findings:
     if scaled and seconds <= 0:
         raise LoopyperfError(f"nothing can be scaled to the time of {scaled!r}, which is not above 0")
     key = *by.depends_on, by.parameters, case.typical, case.sizes, findings, scaled, seconds if scaled else None
-    return found_once(DIAGNOSIS, case.kernel, key, lambda: _diagnosed(case, by, findings, scaled, seconds))
+    return found_once(DIAGNOSIS, case.kernel, key, lambda: _diagnosed(case, predictor, by, findings, scaled, seconds))
 
 
-def _diagnosed(case: Case, by: DevicePredictor, findings: bool, scaled: str | None, seconds: float) -> Diagnosis:
+def _diagnosed(
+    case: Case, predictor: Predictor, by: DevicePredictor, findings: bool, scaled: str | None, seconds: float
+) -> Diagnosis:
     (stages, _), words = by.stages(case), vocabulary(by.parameters)
-    simulated = float(by.time(stages.timed).seconds)
-    factor = seconds / simulated if scaled and simulated else 1.0
+    simulated = by.time(stages.timed)
+    factor = seconds / float(simulated.seconds) if scaled and simulated.seconds else 1.0
 
-    def time(program: TimedProgram) -> float:
-        return factor * float(by.time(program).seconds)
+    def time(changed: Case, program: TimedProgram) -> float:
+        return float(predictor.predict(changed)) if scaled else float(by.time(program).seconds)
 
     pairs = zip(stages.machine.launches, stages.timed.launches, strict=True)
     reviews = tuple(
         review_of(machine, launch, factor * by.time(stages.timed.alone(launch)).executing) for machine, launch in pairs
     )
-    whole = factor * simulated
+    whole = factor * float(simulated.seconds)
     found: tuple[Finding, ...] = ()
+    tried: tuple[str, ...] = ()
     if findings and reviews:
-        loopy = InLoopy(prepared(case.kernel, case.sizes), words)
-        found = findings_of(stages, reviews, whole, time, loopy)
+        overhead = max(0.0, 1 - sum(each.seconds for each in reviews) / whole) if whole else 0.0
+        found, tried = findings_of(case, stages, reviews, whole, overhead, time)
     cause = _cause(reviews, found, whole, words)
-    return Diagnosis(scaled or by.model, whole, cause, reviews, found, words, scaled is not None)
+    return Diagnosis(
+        scaled or by.model, whole, cause, reviews, found, words, scaled is not None, tried, simulated.left_out
+    )
 
 
 # {{{ the cause of the run time
@@ -129,11 +149,23 @@ def _cause(reviews: Sequence[LaunchReview], findings: Sequence[Finding], seconds
         launches = seconds - sum(review.seconds for review in reviews)
         if launches > seconds / 2:
             return "dominated by launch overhead"
-    telling = next((each for each in findings if each.launch == longest.name and each.gain > TELLING * seconds), None)
-    why = _of_launch(longest, telling, words)
+    why = _of_launch(longest, _telling([each for each in findings if each.launch == longest.name], seconds), words)
     if len(reviews) == 1:
         return why
     return f"{longest.name} takes {in_percent(longest.seconds / seconds)} of the time, {why}"
+
+
+def _telling(findings: Sequence[Finding], seconds: float) -> Finding | None:
+    """Return the finding that names the cause: the one with the largest gain, or else with the largest waste.
+
+    A waste names the cause rather than an opportunity to share loads or to overlap instructions.
+    """
+    telling = [each for each in findings if each.gain is not None and each.gain > TELLING * seconds]
+    first = next((each for each in telling if each.kind not in OPPORTUNITIES), next(iter(telling), None))
+    other = next((each for each in findings if each.gain is None), None)
+    if first is None or first.gain is None or (other and first.gain / seconds < LESS * other.share):
+        return other or first
+    return first
 
 
 def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary) -> str:
@@ -165,6 +197,14 @@ def _limited_by(kind: str, limit: str, words: Vocabulary) -> str:
         ChangeClass.PAD: f"limited by bank conflicts in {words.local}",
         ChangeClass.COALESCE: "limited by uncoalesced accesses",
         ChangeClass.TRANSPOSE: "limited by uncoalesced accesses",
+        ChangeClass.DIVERGENCE: "limited by divergent branches",
+        ChangeClass.PARTIAL_SUMS: "bound by the latency of dependent instructions",
+        ChangeClass.FEWER_ATOMICS: "limited by contended atomic updates",
+        ChangeClass.REDUNDANT: "limited by redundant work",
+        ChangeClass.PRECISION: "limited by double precision",
+        ChangeClass.CACHE_BLOCKS: "limited by a working set larger than the cache",
+        ChangeClass.LOCAL_TILE: "limited by repeated loads",
+        ChangeClass.FEWER_LAUNCHES: "dominated by launch overhead",
     }.get(ChangeClass(kind), f"bound by {limit}")
 
 

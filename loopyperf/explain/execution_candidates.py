@@ -1,32 +1,35 @@
-"""Candidate changes of execution: registers, group sizes, barriers and loop control."""
+"""Candidate changes of execution: registers, group sizes, barriers, dependences, branches and loop control."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-from math import ceil
+from collections.abc import Iterator, Mapping
+from math import ceil, prod
+from typing import Any, cast
 
-from loopyperf.compiler.resources import Resources
+import islpy as isl
+import numpy as np
+from loopy.kernel.array import ArrayBase
+from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
+from loopy.kernel.instruction import CInstruction, InstructionBase
+from loopy.symbolic import TypeCast, get_dependencies
+from pymbolic.primitives import Remainder
+
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.errors import OccupancyError
-from loopyperf.explain.candidates import BUSY, WAITED, ChangeCandidate, ChangeClass, LaunchSeen, MachineChange, lines
-from loopyperf.explain.changes import (
+from loopyperf.explain.candidates import (
+    BUSY,
     TREE,
-    TWICE,
+    WAITED,
+    ChangeCandidate,
+    ChangeClass,
+    LaunchSeen,
     barriers_each_time,
-    every_second,
-    in_more_groups,
     is_control,
     is_local_store,
-    reduced_once,
-    with_programs,
-    without_control,
-    without_instructions,
+    lines,
+    parts_of,
 )
 from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
-from loopyperf.pipeline.timed_program import TimedLaunch
-from loopyperf.units import amount, in_percent, number_of
+from loopyperf.units import amount, duration, in_percent, listed, number_of
 
 FEW_SPILLED = 8
 """registers per spilled one, at least, for a launch to be limited by occupancy rather than by spill traffic"""
@@ -36,31 +39,58 @@ NEARLY = 0.99
 """share of the best balance that is good enough"""
 SPARSE = 0.5
 """occupancy below which registers may limit a launch"""
-PARTS = (2, 4)
-"""numbers of work-items among which to divide the values of one"""
 FACTOR = 8
 """maximum factor by which to increase the number of groups"""
+TWICE = 2
+WAITED_MOST = 0.3
+"""share of stall cycles from which waiting for results may limit a kernel"""
+SHORT = 4
+"""iterations below which a loop has no use for several accumulators"""
+PARTLY = 0.8
+"""share of active lanes below which a line is divergent"""
+SHORT_LAUNCH = 2e-6
+"""run time in seconds; launching a shorter kernel takes longer than executing it, on all GPUs whose overhead we know"""
+NAMED = 3
+"""maximum number of names in a sentence"""
+
+
+# {{{ registers and groups
 
 
 def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest that a work-item compute fewer values of an unrolled loop, if registers limit the launch."""
+    """Suggest that a work-item compute fewer values of unrolled loops, if registers limit the launch."""
     here, stacks = seen.review.residents, _stacks(seen)
-    if not seen.launch.are_equal or not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
+    if not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
         return
-    for loop in loops_in(seen.profile.representative.graph.body):
-        if not (loop.is_unrolled and isinstance(loop.trips, int) and _has_results(seen, loop.name)):
-            continue
-        for parts in (each for each in PARTS if loop.trips % each == 0 and loop.trips // each > 1):
-            yield ChangeCandidate(
-                ChangeClass.FEWER_VALUES,
-                (loop.name,),
-                lines(stacks),
-                f"{loop.trips} values per work-item take {_registers_in_words(seen)}",
-                lambda loop=loop, parts=parts: MachineChange(loop=loop.name, parts=parts),
-                amount=loop.trips // parts,
-                before=loop.trips,
-            )
-        return
+    lengths = {iname: seen.length(iname) for iname in _unrolled_results(seen)}
+    if prod(lengths.values()) > 1:
+        yield ChangeCandidate(
+            ChangeClass.FEWER_VALUES,
+            tuple(sorted(lengths, key=lambda iname: -lengths[iname])),
+            lines(stacks),
+            f"{number_of(prod(lengths.values()), 'value')} per work-item take {_registers_in_words(seen)}",
+            max(seen.of_memory, seen.review.waits_for("dependency")),
+        )
+
+
+def _unrolled_results(seen: LaunchSeen) -> Iterator[str]:
+    """Yield the unrolled loops whose iterations store results of their own, so that any work-item can execute them."""
+    kernel = seen.kernel.loopy_kernel
+    stores = [each for each in kernel.instructions if not set(each.assignee_var_names()) <= set(_temporaries(kernel))]
+    for iname in sorted(seen.given.all_inames() & kernel.all_inames()):
+        around = [each for each in stores if iname in each.within_inames]
+        is_unrolled = any(isinstance(tag, IlpBaseTag | UnrollTag) for tag in seen.given.inames[iname].tags)
+        if is_unrolled and around and all(iname in _subscripts(each) for each in around):
+            yield iname
+
+
+def _temporaries(kernel: Any) -> Mapping[str, Any]:
+    return kernel.temporary_variables
+
+
+def _subscripts(instruction: InstructionBase) -> frozenset[str]:
+    """Return the names in the indices of what *instruction* assigns to."""
+    return frozenset[str]().union(*map(get_dependencies, instruction.assignees))
 
 
 def _stacks(seen: LaunchSeen) -> list[Instruction]:
@@ -84,43 +114,22 @@ def _residing(seen: LaunchSeen) -> str:
     return f"{seen.review.residents.warps_in_words} of {seen.review.residents.slots} {seen.words.warp}s"
 
 
-def _has_results(seen: LaunchSeen, loop: str) -> bool:
-    """Return whether each iteration of *loop* stores its own results, so that any work-item can execute it."""
-    stores = [
-        each
-        for each in seen.profile.representative.graph.instructions
-        if each.subsystem == MemorySpace.GLOBAL and each.kind == Opcode.STORE
-    ]
-    return all(each.address is not None and loop in each.address.variables for each in stores)
-
-
 def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest that values in local (stack) memory move to registers."""
     stacks = _stacks(seen)
     if not stacks:
         return
     arrays = tuple(dict.fromkeys(each.reference.array for each in stacks if each.reference is not None))
-    kept = Resources(
-        function=seen.machine.name,
-        registers=seen.machine.registers if seen.machine.spilled else _most_registers(seen),
-        spill_stores=0,
-        spill_loads=0,
-        stack_frame=0,
-        local_memory=seen.machine.local_memory or 0,
-    )
     executed = sum(float(each.executions) for each in stacks)
-    what = "registers spill" if seen.machine.spilled else f"{', '.join(arrays)} in local (stack) memory"
+    spilled = f"{number_of(seen.machine.spilled, 'register')} per work-item spill"
+    what = spilled if seen.machine.spilled else f"{listed(arrays, NAMED)} in local (stack) memory"
     yield ChangeCandidate(
         ChangeClass.REGISTERS,
         arrays,
         lines(stacks),
         f"{what}: {amount(executed)} loads and stores of stack memory per {seen.words.warp}",
-        lambda: MachineChange(compiled=kept),
+        seen.of_memory,
     )
-
-
-def _most_registers(seen: LaunchSeen) -> int:
-    return seen.launch.device.limits.registers_per_work_item or seen.machine.registers
 
 
 def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -128,35 +137,28 @@ def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     here = seen.review.residents
     if here.is_full or here.groups >= here.total or not set(here.limited_by) & {"registers", "local memory"}:
         return
-    if next(crowded(seen), None) is not None:  # fewer values per work-item raise occupancy
-        return
-    most = min(here.slots // seen.launch.warps_per_group, here.total)
-    for groups in dict.fromkeys((here.groups + 1, min(most, 2 * here.groups))):
-        if here.groups < groups <= most:
-            limit = f"limited by {' and '.join(here.limited_by)} to {number_of(here.groups, 'group')}"
-            yield ChangeCandidate(
-                ChangeClass.OCCUPANCY,
-                here.limited_by,
-                (),
-                f"{limit} per {seen.words.core}, {_residing(seen)}",
-                lambda groups=groups: MachineChange(concurrent_groups=groups),
-                amount=groups,
-            )
+    if next(crowded(seen), None) is None:  # else fewer values per work-item raise occupancy
+        limit = f"limited by {' and '.join(here.limited_by)} to {number_of(here.groups, 'group')}"
+        yield ChangeCandidate(
+            ChangeClass.OCCUPANCY,
+            here.limited_by,
+            (),
+            f"{limit} per {seen.words.core}, {_residing(seen)}",
+            seen.review.waits_for("memory latency") * (1 - here.share),
+        )
 
 
 def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest smaller groups, if the cores have different numbers of groups."""
     launch = seen.launch
-    if launch.balance >= UNEVEN or not launch.are_equal or seen.machine.local_memory:
-        return
-    factors = [each for each in range(2, FACTOR + 1) if launch.warps_per_group % each == 0]
-    if not factors:
+    if launch.balance >= UNEVEN:
         return
     cores = launch.device.needed("cores")
-    even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
-    factor = next(each for each in factors if even[each] > NEARLY * max(even.values()))
     groups, with_another = divmod(launch.all_groups, cores)
     execute = "executes" if with_another == 1 else "execute"
+    factors = [each for each in range(2, FACTOR + 1) if launch.warps_per_group % each == 0]
+    even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
+    factor = next((each for each in factors if even[each] > NEARLY * max(even.values())), 1)
     yield ChangeCandidate(
         ChangeClass.SMALLER_GROUPS,
         (),
@@ -164,51 +166,211 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: {with_another} "
         f"{execute} {number_of(groups + 1, 'group')}, the others {groups or 'none'}; {seen.words.core}s are idle for "
         f"{in_percent(1 - launch.balance)} of the time",
-        lambda: in_more_groups(launch, factor, launch.warps_per_group // factor),
+        1 - launch.balance,
         amount=launch.work_items // factor,
     )
 
 
+def launched(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest more work per launch, if launch overhead takes most of the time; then nothing else helps."""
+    if seen.overhead > BUSY:
+        yield ChangeCandidate(
+            ChangeClass.FEWER_LAUNCHES,
+            (),
+            (),
+            f"launch overhead takes {in_percent(seen.overhead)} of the time",
+            seen.overhead,
+        )
+    elif not seen.launch.device.launch_overhead and seen.review.seconds < SHORT_LAUNCH * seen.review.times:
+        yield ChangeCandidate(
+            ChangeClass.FEWER_LAUNCHES,
+            (),
+            (),
+            f"{number_of(seen.launch.all_groups, 'group')} of {number_of(seen.launch.work_items, 'work-item')} take "
+            f"{duration(seen.review.seconds / seen.review.times)}, less than launching them (not included)",
+            1.0,
+        )
+
+
+# }}}
+
+
+# {{{ waiting
+
+
 def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest fewer barriers, if warps wait at them."""
-    if seen.review.waits_for("barrier") < WAITED and seen.review.utilization.get("barrier", 0.0) < WAITED:
+    waits = seen.review.waits_for("barrier")
+    if max(waits, seen.review.utilization.get("barrier", 0.0)) < WAITED:
         return
     graph = seen.graph
     for loop in loops_in(graph.body):
         inside = [graph.instructions[item] for item in loop.body if not isinstance(item, Loop)]
         each_time = barriers_each_time(graph, loop)
-        if not each_time or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
+        if each_time < TWICE or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
             continue
-        share = in_percent(seen.review.waits_for("barrier"))
-        waited = f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {share} of stall cycles"
+        kind, through = ChangeClass.DOUBLE_BUFFER, [each for each in inside if is_local_store(each)]
         if each_time >= TREE:
-            yield ChangeCandidate(
-                ChangeClass.REDUCE_ONCE,
-                (loop.name,),
-                lines(each for each in inside if each.subsystem == MemorySpace.LOCAL),
-                waited,
-                lambda loop=loop: with_programs(seen.launch, lambda program: reduced_once(program, loop.name)),
-            )
-        elif each_time >= TWICE:
-            yield ChangeCandidate(
-                ChangeClass.DOUBLE_BUFFER,
-                tuple(dict.fromkeys(each.reference.array for each in inside if is_local_store(each))),
-                lines(each for each in inside if is_local_store(each)),
-                waited,
-                lambda loop=loop: _double_buffered(seen, loop.name),
-            )
+            kind, through = ChangeClass.REDUCE_ONCE, [each for each in inside if each.subsystem == MemorySpace.LOCAL]
+        yield ChangeCandidate(
+            kind,
+            (loop.name,) if kind == ChangeClass.REDUCE_ONCE else _arrays(through),
+            lines(through),
+            f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {in_percent(waits)} of stall cycles",
+            waits,
+        )
 
 
-def _double_buffered(seen: LaunchSeen, loop: str) -> TimedLaunch:
-    """Return the launch with half the barriers and twice the local memory."""
-    launch = with_programs(seen.launch, lambda program: without_instructions(program, every_second(program, loop)))
-    local = 2 * launch.local_memory
-    try:
-        room = occupancy(launch.device, launch.work_items, launch.registers, local)
-    except OccupancyError:
-        return seen.launch
-    groups = min(room.groups, launch.execution.concurrent_groups)
-    return replace(launch, local_memory=local, execution=replace(launch.execution, concurrent_groups=groups))
+def _arrays(instructions: list[Instruction]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.reference.array for each in instructions if each.reference is not None))
+
+
+def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest several accumulators or results per work-item, if instructions wait for the result before them."""
+    review = seen.review
+    waits = review.waits_for("dependency")
+    if waits < WAITED_MOST or review.waiting is None:
+        return
+    by_line = {line: each.get("dependency", 0.0) for line, each in review.waiting.by_source.items()}
+    line = max(by_line, key=lambda line: by_line[line])
+    loops = tuple(_summed(seen))
+    summed = f"each addition to the sum over {loops[0]} waits" if loops else f"each instruction at {line} waits"
+    yield ChangeCandidate(
+        ChangeClass.PARTIAL_SUMS if loops else ChangeClass.SEVERAL_RESULTS,
+        loops,
+        (line,),
+        f"{summed} for the one before: dependency {in_percent(waits)} of stall cycles",
+        waits,
+    )
+
+
+def _summed(seen: LaunchSeen) -> Iterator[str]:
+    """Yield the sequential loops of the sums in the kernel, the longest first."""
+    inames = {iname for each in seen.given.instructions for iname in each.reduction_inames()}
+    lengths = {iname: seen.length(iname) for iname in inames if not seen.given.inames[iname].tags}
+    yield from (iname for iname in sorted(lengths, key=lambda iname: -lengths[iname]) if lengths[iname] >= SHORT)
+
+
+# }}}
+
+
+# {{{ instructions that need not execute
+
+
+def divergent(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest that whole warps take the same branch, if conditions on the work-item leave lanes inactive."""
+    size = seen.machine.representative.example.size
+    few = {line: lanes for line, lanes in seen.review.lanes.items() if lanes < PARTLY * size}
+    every = seen.graph.instructions
+    total = sum(float(each.executions) for each in every)
+    within = [each for each in every if each.source in few or each.predicates or each.tests]
+    share = sum(float(each.executions) for each in within) / total if total else 0.0
+    if share < BUSY or seen.launch.work_items < size:
+        return
+    first = next(iter(lines(within)), "")
+    condition, modulus = next(_by_lane(seen), ("", 0))
+    if not condition and not few:
+        return
+    lanes = f"{few[first]:.3g} of {size} lanes are active at {first}" if first in few else f"lanes diverge at {first}"
+    yield ChangeCandidate(
+        ChangeClass.DIVERGENCE,
+        (condition,) if condition else (),
+        lines(within),
+        f"{condition} splits each {seen.words.warp}: {lanes}" if condition else lanes,
+        share,
+        amount=modulus,
+    )
+
+
+def _by_lane(seen: LaunchSeen) -> Iterator[tuple[str, int]]:
+    """Yield the remainders of the lane in conditions and choices, as written, with their divisors."""
+    kernel = seen.given
+    of_lane = {iname for iname, each in kernel.inames.items() for tag in each.tags if str(tag) == "l.0"}
+    for each in kernel.instructions:
+        for found in sorted({part for part in parts_of(each) if isinstance(part, Remainder)}, key=str):
+            divisor: Any = found.denominator
+            if isinstance(divisor, int) and divisor > 1 and get_dependencies(found) & of_lane:
+                yield str(seen.kernel.as_written(found)), divisor
+
+
+def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest single precision, if arguments, literals or temporaries make it double although no array is."""
+    kernel = seen.kernel.loopy_kernel
+    if any(_is_double(each.dtype) for each in kernel.args if isinstance(each, ArrayBase)):
+        return
+    arithmetic = [each for each in seen.graph.instructions if each.kind not in (Opcode.LOAD, Opcode.STORE)]
+    wide = [each for each in arithmetic if each.dtype == "f64"]
+    names = [each.name for each in kernel.args if _is_double(each.dtype)]
+    names += [
+        name for name, each in seen.given.temporary_variables.items() if _is_double(each.dtype)
+    ]  # fmt: skip
+    parts = [part for each in seen.given.instructions for part in parts_of(each)]
+    literals = sorted({f"np.float64({part})" for part in parts if isinstance(part, np.float64)})
+    literals += ["a cast"] if any(isinstance(part, TypeCast) and _is_double(part.type) for part in parts) else []
+    if wide and (names or literals):
+        sources = listed([*(f"{name} (float64)" for name in names), *literals], NAMED)
+        share = sum(float(each.executions) for each in wide) / sum(float(each.executions) for each in arithmetic)
+        yield ChangeCandidate(
+            ChangeClass.PRECISION,
+            tuple(names),
+            lines(wide),
+            f"{sources} makes {in_percent(share)} of the arithmetic double precision; all arrays are single",
+            max(seen.busy(Pipeline.FP64, Pipeline.SFU), share),
+        )
+
+
+def _is_double(dtype: Any) -> bool:
+    return dtype is not None and getattr(dtype, "numpy_dtype", None) == np.float64
+
+
+def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest to remove the inames along hardware axes on which nothing depends."""
+    kernel = seen.given
+    axes = {
+        iname: str(tag)
+        for iname, each in kernel.inames.items()
+        for tag in each.tags
+        if isinstance(tag, GroupInameTag | LocalInameTag)
+    }
+    used = frozenset(str(name) for each in kernel.instructions for name in _names(each))
+    idle = [iname for iname in sorted(axes) if iname not in used and not _bounds(kernel, iname) & used]
+    if not idle or any(_updates(kernel, each) or isinstance(each, CInstruction) for each in kernel.instructions):
+        return
+    number = prod(max(1, seen.length(iname)) for iname in idle)
+    if number > 1:
+        yield ChangeCandidate(
+            ChangeClass.REDUNDANT,
+            tuple(idle),
+            tuple(each.id for each in kernel.instructions),
+            f"nothing depends on {listed(idle, NAMED)}: {number:,} work-items compute the same",
+            1 - 1 / number,
+        )
+
+
+def _names(instruction: InstructionBase) -> frozenset[str]:
+    """Return the names that *instruction* mentions."""
+    known = cast("Any", instruction)
+    return frozenset[str](known.dependency_names() | known.reduction_inames())
+
+
+def _bounds(kernel: Any, iname: str) -> frozenset[str]:
+    """Return the inames that share a constraint with *iname*."""
+    domain = kernel.get_inames_domain(frozenset((iname,)))
+    names = domain.get_var_names(isl.dim_type.set)
+    place = names.index(iname)
+    return frozenset(
+        other
+        for constraint in domain.get_constraints()
+        if constraint.involves_dims(isl.dim_type.set, place, 1)
+        for number, other in enumerate(names)
+        if number != place and constraint.involves_dims(isl.dim_type.set, number, 1)
+    )
+
+
+def _updates(kernel: Any, instruction: InstructionBase) -> bool:
+    """Return whether *instruction* updates an argument, so that executing it once is not executing it often."""
+    written = set(instruction.assignee_var_names()) - kernel.temporary_variables.keys()
+    return bool(written & instruction.read_dependency_names())
 
 
 def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -216,8 +378,8 @@ def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     graph = seen.graph
     control = [each for place, each in enumerate(graph.instructions) if is_control(graph.loops_around[place], each)]
     number, every = (sum(float(each.executions) for each in some) for some in (control, graph.instructions))
-    names = (ISSUE, Pipeline.INTEGER, Pipeline.ALU, Pipeline.CONTROL)
-    if max(seen.review.utilization.get(name, 0.0) for name in names) < BUSY or number < WAITED * every:
+    busy = seen.busy(ISSUE, Pipeline.INTEGER, Pipeline.ALU, Pipeline.CONTROL)
+    if busy < BUSY or number < WAITED * every:
         return
     loops = {loop.name for loop in loops_in(graph.body) if not loop.is_unrolled}
     yield ChangeCandidate(
@@ -225,5 +387,8 @@ def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         tuple(sorted(loops)),
         (),
         f"{in_percent(number / every)} of the instructions are loop control and address arithmetic",
-        lambda: with_programs(seen.launch, without_control),
+        busy * number / every,
     )
+
+
+# }}}

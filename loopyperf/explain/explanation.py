@@ -7,8 +7,8 @@ from typing import Any
 
 from loopyperf.display import ReportText, Shown, Table, Tabular, called, plain
 from loopyperf.errors import unanswered
-from loopyperf.explain.diagnosis import NOTHING, Diagnosis
-from loopyperf.explain.first_screen import bars, findings_table, waiting_in_words
+from loopyperf.explain.diagnosis import Diagnosis
+from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text, waiting_in_words
 from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.explain.source_view import KernelCode, SourceLine
@@ -178,6 +178,7 @@ class OnDevice(Shown):
             question=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
             answer=f"{shown.time_and_interval}, {self.cause}",
             tables=[table for table in tables if table.rows],
+            code=() if diagnosis is None else recipes_in_text(diagnosis.findings)[:1],
             remarks=[
                 *(f"or: {each}" for each in shown.alternatives),
                 *self._beside_findings(),
@@ -219,7 +220,7 @@ class OnDevice(Shown):
         if self.diagnosis is not None and self.diagnosis.launches:
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:
-            yield NOTHING
+            yield self.diagnosis.no_change
         elif self.diagnosis is not None and len(self.diagnosis.findings) > SHOWN:
             yield f"{number_of(len(self.diagnosis.findings) - SHOWN, 'more finding')} with smaller gains"
 

@@ -1,56 +1,73 @@
-"""Find changes that would make a kernel faster, by simulating each candidate change."""
+"""Find changes that would make a kernel faster, by predicting the kernel after each change.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+A finding has a time if Loopy can make its change: the prediction for the changed kernel, from all stages. Other
+findings are directions without a time.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram, compiled_program
-from loopyperf.device.parts import Lanes
-from loopyperf.errors import LoopyperfError
-from loopyperf.explain import execution_candidates, memory_candidates
-from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen, MachineChange
-from loopyperf.explain.changes import in_more_groups, in_parts
-from loopyperf.explain.in_loopy import ChangeRecipe, InLoopy
-from loopyperf.explain.review import LaunchReview, of_local, utilization
-from loopyperf.models.program_timing import program_timing
-from loopyperf.models.timing import InstructionTimes
-from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
-from loopyperf.stages.stages import Stages
+import loopy as lp
 
-SIMULATIONS = 8
-"""maximum number of simulated changes"""
+from loopyperf.device.description import Device
+from loopyperf.device.parts import Lanes
+from loopyperf.explain import execution_candidates, memory_candidates
+from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen
+from loopyperf.explain.in_loopy import ChangeRecipe, recipes_of
+from loopyperf.explain.review import LaunchReview, of_local, utilization
+from loopyperf.kernel import Program, as_translation_unit
+from loopyperf.kernel.loopy_passes import without_dumps
+from loopyperf.models.timing import InstructionTimes
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.stages.case import Case, prepared
+from loopyperf.stages.stages import Stages, timed_kernel
+
+PREDICTIONS = 8
+"""maximum number of changed kernels that are predicted"""
 FULL = 0.8
 """utilization from which a resource is the bottleneck"""
 SMALL = 0.02
 """share of the run time; a change with a smaller gain is not a finding"""
+LIKELY = 0.25
+"""share of the time, or of stall cycles, that a waste may cause, from which a change without a time is a finding"""
 FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     memory_candidates.uncoalesced,
     memory_candidates.conflicting,
     memory_candidates.in_short_rows,
+    memory_candidates.contended,
+    execution_candidates.redundant,
+    execution_candidates.double,
+    execution_candidates.divergent,
     execution_candidates.uneven,
     execution_candidates.crowded,
     execution_candidates.spilled,
     execution_candidates.synchronized,
+    execution_candidates.chained,
     memory_candidates.repeated,
     memory_candidates.loaded_often,
-    memory_candidates.of_tiles,
     execution_candidates.sparse,
     memory_candidates.narrow,
     execution_candidates.rolled,
 )
 """candidate finders, the most promising first"""
-OF_PROCESSORS = (memory_candidates.uncoalesced, memory_candidates.repeated)
+OF_PROCESSORS = (
+    memory_candidates.uncoalesced,
+    execution_candidates.redundant,
+    execution_candidates.double,
+    memory_candidates.repeated,
+)
 """candidate finders for CPUs, which execute work-items in loops, without banks, hardware barriers or warps"""
-IN_STEPS = (ChangeClass.OCCUPANCY, ChangeClass.FEWER_VALUES)
-"""changes that come in several sizes"""
-Seconds = Callable[[TimedProgram], float]
-"""returns the run time of a program in seconds"""
+IN_STEPS = (ChangeClass.FEWER_VALUES, ChangeClass.SEVERAL_RESULTS, ChangeClass.PARTIAL_SUMS, ChangeClass.CACHE_BLOCKS)
+"""changes that come in several sizes, of which the best is a finding"""
+Seconds = Callable[[Case, TimedProgram], float]
+"""returns the run time of a changed kernel, given at the first and at the last stage, in seconds"""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A change of a kernel with its simulated gain."""
+    """A change that would make a kernel faster."""
 
     launch: str
     """name of the changed device program"""
@@ -64,17 +81,27 @@ class Finding:
     """ids of the affected source instructions"""
     recipe: ChangeRecipe
     """how to make the change in Loopy"""
-    seconds: float
-    """run time of the whole kernel after the change"""
-    gain: float
-    """saved seconds"""
+    share: float
+    """share of the time, or of stall cycles, that the waste may cause, from 0 to 1"""
+    seconds: float | None = None
+    """predicted run time of the whole kernel after the change; None if Loopy cannot make it by itself"""
+    gain: float | None = None
+    """saved seconds; None without a time"""
     then: str = ""
     """bottleneck of the launch after the change, as a clause; empty if no resource is saturated"""
 
     @property
-    def speedup(self) -> float:
-        """Return the speedup: the run time before the change over that after it."""
+    def speedup(self) -> float | None:
+        """Return the speedup: the run time before the change over that after it; None without a time."""
+        if self.seconds is None or self.gain is None:
+            return None
         return (self.seconds + self.gain) / self.seconds if self.seconds else 1.0
+
+    def apply(self, knl: Program) -> lp.TranslationUnit:
+        """Return *knl* after the change, by the printed recipe; raises :class:`ValueError` without one."""
+        if not self.recipe.calls:
+            raise ValueError(f"Loopy cannot make this change by itself: {self.change}")
+        return self.recipe.apply(knl)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-serializable values."""
@@ -93,92 +120,123 @@ class Finding:
 
 
 def findings_of(
-    stages: Stages, reviews: Sequence[LaunchReview], seconds: float, time: Seconds, loopy: InLoopy
-) -> tuple[Finding, ...]:
-    """Return the changes that would make a kernel faster, largest gain first.
+    case: Case, stages: Stages, reviews: Sequence[LaunchReview], seconds: float, overhead: float, time: Seconds
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return the changes that would make a kernel faster, and those that were tried without a gain.
 
-    *seconds* is the run time of the kernel, by the model *time*. At most :data:`SIMULATIONS` changed programs are
-    timed; gains of less than 2 % are omitted.
+    Changes with a time come first, largest gain first, then the others.
+
+    *seconds* is the run time of the kernel, by the model *time*, and *overhead* the share of launch overhead. At most
+    :data:`PREDICTIONS` changed kernels are predicted; gains of less than 2 % are omitted.
     """
+    changes = _Changes(case, stages.timed.device, time)
     found: list[Finding] = []
-    for number, candidate in islice(_all_candidates(stages, reviews, loopy.rows), SIMULATIONS):
-        launch = stages.timed.launches[number]
-        try:
-            changed = _changed(stages, number, candidate)
-            after = time(changed)
-        except LoopyperfError:  # the device does not support the change, e.g. for lack of local memory
+    for seen, candidate in candidates_of(case, stages, reviews, overhead):
+        recipe, after = changes.best(recipes_of(seen, candidate), candidate, seconds)
+        if recipe is None or (after is None and candidate.share < LIKELY):
             continue
-        if seconds - after > SMALL * seconds:
-            recipe = loopy.recipe(stages.machine.launches[number], candidate)
-            found.append(
-                Finding(
-                    launch=launch.name,
-                    kind=candidate.kind,
-                    change=recipe.change,
-                    evidence=candidate.evidence,
-                    lines=candidate.lines,
-                    recipe=recipe,
-                    seconds=after,
-                    gain=seconds - after,
-                    then=_bound_then(changed.launches[number], reviews[number].seconds - (seconds - after), loopy),
-                )
+        gain = None if after is None else seconds - after[0]
+        then = "" if after is None else _bound_then(after[1], seen, seen.review.seconds - (seconds - after[0]))
+        found.append(
+            Finding(
+                launch=seen.machine.name,
+                kind=candidate.kind,
+                change=recipe.change,
+                evidence=candidate.evidence,
+                lines=candidate.lines,
+                recipe=recipe,
+                share=candidate.share,
+                seconds=None if after is None else after[0],
+                gain=gain,
+                then=then,
             )
-    return tuple(_without_lesser(sorted(found, key=lambda each: each.seconds)))
+        )
+    return tuple(sorted(found, key=lambda each: (-(each.gain or 0.0), -each.share))), tuple(changes.useless)
 
 
-def _bound_then(launch: TimedLaunch, seconds: float, loopy: InLoopy) -> str:
-    """Return the bottleneck of a changed *launch*, as a clause; empty if no resource is saturated."""
-    if seconds <= 0:
+Predicted = tuple[float, TimedProgram]
+
+
+@dataclass
+class _Changes:
+    """Predicts changed kernels, at most :data:`PREDICTIONS`."""
+
+    case: Case
+    device: Device
+    time: Seconds
+    predicted: int = 0
+    useless: list[str] = field(default_factory=list[str])
+    """changes that do not help"""
+
+    def best(
+        self, recipes: Iterator[ChangeRecipe], candidate: ChangeCandidate, seconds: float
+    ) -> tuple[ChangeRecipe | None, Predicted | None]:
+        """Return the best of *recipes* with its prediction, or else the recipe for manual work, if one is left.
+
+        A change that Loopy makes, but that does not help, leaves no recipe.
+        """
+        best: tuple[ChangeRecipe | None, Predicted | None] = None, None
+        is_tried = False
+        for recipe in recipes:
+            if not recipe.calls:
+                return best if best[1] is not None or is_tried else (recipe, None)
+            if best[1] is not None and candidate.kind not in IN_STEPS:
+                return best
+            after = self._after(recipe)
+            is_tried |= after is not None
+            least = seconds * (1 - SMALL) if best[1] is None else best[1][0]
+            if after is not None and after[0] < least and self._has_code(recipe):
+                best = recipe, after
+            elif after is not None and best[1] is None:
+                self.useless.append(recipe.change)
+        return best
+
+    def _after(self, recipe: ChangeRecipe) -> Predicted | None:
+        """Return the prediction for the kernel after *recipe*; None if Loopy or the model refuses it."""
+        if self.predicted >= PREDICTIONS:
+            return None
+        try:
+            with without_dumps(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                changed = replace(self.case, kernel=recipe.apply(self.case.kernel))
+                timed = timed_kernel(changed, self.device)
+                seconds = self.time(changed, timed)
+        except Exception:  # Loopy propagates exceptions of isl, pymbolic and Python
+            return None
+        self.predicted += 1
+        return seconds, timed
+
+    def _has_code(self, recipe: ChangeRecipe) -> bool:
+        """Return whether Loopy generates code for the kernel after *recipe*."""
+        try:
+            with without_dumps(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                lp.generate_code_v2(recipe.apply(self.case.kernel))
+        except Exception:  # Loopy propagates exceptions of isl, pymbolic and Python
+            return False
+        return True
+
+
+def _bound_then(program: TimedProgram, seen: LaunchSeen, seconds: float) -> str:
+    """Return the bottleneck of a changed launch, as a clause; empty if no resource is saturated."""
+    launch = next((each for each in program.launches if each.name == seen.machine.name), None)
+    if seconds <= 0 or launch is None:
         return ""
     busy = utilization(launch, seconds * launch.device.needed("clock") / launch.times)
     busiest = next(iter(busy), "")
     pipeline = InstructionTimes(launch.device).pipeline_of("local")
     share = of_local(launch, pipeline) if busiest == pipeline else 0.0
-    return f"then bound by {loopy.words.limit(busiest, share)}" if busy.get(busiest, 0.0) >= FULL else ""
+    return f"then bound by {seen.words.limit(busiest, share)}" if busy.get(busiest, 0.0) >= FULL else ""
 
 
-def _all_candidates(
-    stages: Stages, reviews: Sequence[LaunchReview], rows: Mapping[str, int]
-) -> Iterator[tuple[int, ChangeCandidate]]:
-    """Yield the candidates of all launches with the launch numbers, the longest launch first."""
-    order = sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds)
-    for number in order:
-        machine, launch = stages.machine.launches[number], stages.timed.launches[number]
-        profile = next(each for each in stages.profile.launches if each.name == launch.name)
-        seen = LaunchSeen(profile, machine, launch, reviews[number], rows)
+def candidates_of(
+    case: Case, stages: Stages, reviews: Sequence[LaunchReview], overhead: float
+) -> Iterator[tuple[LaunchSeen, ChangeCandidate]]:
+    """Yield the candidates of all launches, the longest launch first, and for each those with the largest waste."""
+    given, kernel = as_translation_unit(case.kernel).default_entrypoint, prepared(case.kernel, case.sizes)
+    for number in sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds):
+        launch = stages.timed.launches[number]
+        seen = LaunchSeen(stages.machine.launches[number], launch, reviews[number], kernel, given, case.sizes, overhead)
         finders = OF_PROCESSORS if launch.device.lanes == Lanes.IN_TURN else FINDERS
-        yield from ((number, each) for find in finders for each in find(seen))
-
-
-def _changed(stages: Stages, number: int, candidate: ChangeCandidate) -> TimedProgram:
-    """Return the timed program with the change of *candidate* in launch *number*."""
-    after = candidate.after()
-    launch = _remade(stages, number, after) if isinstance(after, MachineChange) else after
-    launches = tuple(launch if place == number else each for place, each in enumerate(stages.timed.launches))
-    return replace(stages.timed, launches=launches)
-
-
-def _remade(stages: Stages, number: int, change: MachineChange) -> TimedLaunch:
-    """Return launch *number* compiled or timed again after *change*."""
-    machine: MachineProgram = stages.machine
-    launch: MachineLaunch = machine.launches[number]
-    if change.compiled is not None or change.parts > 1:
-        compiled = None if change.compiled is None else {launch.name: change.compiled}
-        source = next(each for each in stages.profile.launches if each.name == launch.name)
-        profile = replace(stages.profile, launches=(in_parts(source, change.loop, change.parts),))
-        launch = compiled_program(profile, stages.timed.device, machine.placement, compiled=compiled).launches[0]
-    if change.concurrent_groups is not None:
-        launch = replace(launch, execution=replace(launch.execution, concurrent_groups=change.concurrent_groups))
-    alone = replace(machine, launches=(launch,))
-    timed = program_timing(alone, stages.timed.device).launches[0]
-    return timed if change.parts == 1 else in_more_groups(timed, change.parts, timed.warps_per_group)
-
-
-def _without_lesser(found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield *found* without smaller versions of a change, which gain less than the best one."""
-    known: set[tuple[str, str]] = set()
-    for each in found:
-        key = each.launch, each.kind if each.kind in IN_STEPS else each.change
-        if key not in known:
-            known.add(key)
-            yield each
+        found = [*execution_candidates.launched(seen)] or [each for find in finders for each in find(seen)]
+        yield from ((seen, each) for each in sorted(found, key=lambda each: -each.share))

@@ -1,7 +1,9 @@
 """The tables of an explanation's first screen: utilization of resources, and suggested changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
@@ -18,6 +20,10 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 """fractions of a character at the end of a bar"""
 NAMED = 2
 """maximum number of source lines named in a finding"""
+WIDEST = 80
+"""length of a comment's line"""
+COMMENT: Mapping[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
+"""options of a comment that is wrapped"""
 WASTEFUL = 1.05
 """ratio to the minimum, above which both numbers are shown"""
 SMALL = 0.01
@@ -103,13 +109,24 @@ def _next_step(residents: Residents) -> str:
 
 
 def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
-    """Return the table of changes with run times, speedups and Loopy calls."""
+    """Return the table of changes with run times and speedups, and with advice on those that Loopy cannot make."""
     rows: list[tuple[str, str, str]] = []
     for number, each in enumerate(findings, 1):
         of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
-        rows.append((f"{number}. {each.change}{of_launch}", duration(each.seconds), f"{each.speedup:.2f}×"))
-        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *each.recipe.how)]
+        time, speedup = ("", "") if each.seconds is None else (duration(each.seconds), f"{each.speedup:.2f}×")
+        rows.append((f"{number}. {each.change}{of_launch}", time, speedup))
+        advice = () if each.recipe.calls else each.recipe.advice
+        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *advice)]
     return Table(("what would help (each alone)", "time", "speedup"), rows)
+
+
+def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
+    """Return the source of each change that Loopy can make, with a comment that numbers it as in the table."""
+    return [
+        "\n".join([*wrap(f"change {number}: {each.change}", WIDEST, **COMMENT), each.recipe.source])
+        for number, each in enumerate(findings, 1)
+        if each.recipe.calls
+    ]
 
 
 def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:

@@ -1,53 +1,76 @@
-"""Describe how to make a change in Loopy: a phrase, the calls, and the transformed program."""
+"""Recipes for changes of a kernel in Loopy: a phrase, and the Python function that makes the change.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+What is printed is what is executed: a recipe's source is a module with a function ``change(knl)``, and
+:meth:`ChangeRecipe.apply` runs this text.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import lcm
 from typing import Any, cast
 
+import islpy as isl
 import loopy as lp
 import numpy as np
-from loopy.kernel.data import IlpBaseTag, InameImplementationTag, TemporaryVariable
+from loopy.kernel.data import IlpBaseTag, TemporaryVariable
+from loopy.kernel.instruction import Assignment, InstructionBase
+from loopy.symbolic import CoefficientCollector, get_dependencies
+from pymbolic import var
 
-from loopyperf.compiler.machine_program import MachineLaunch
-from loopyperf.device.vocabulary import Vocabulary
-from loopyperf.explain.candidates import ChangeCandidate, ChangeClass
-from loopyperf.kernel import Kernel, as_translation_unit
+from loopyperf import transform
+from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen
+from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.units import listed, number_of
 
 NAMED = 3
 """maximum number of arrays named in a phrase"""
-UNTAG = "untag_inames"
 ROW = 256
 """maximum number of work-items along the new first axis"""
+TILE = 16
+"""iterations of a loop whose elements a tile holds"""
+LONGEST = 64
+"""maximum length of a loop to unroll, or to load at once"""
+BLOCK = 8
+"""rows of groups that run at the same time"""
+LOOPY = frozenset(
+    ("assume", "split_iname", "tag_array_axes", "tag_inames")
+)  # fmt: skip
+"""Loopy's transformations that recipes use"""
+OWN = frozenset(transform.__all__)
+"""those of :mod:`loopyperf.transform`"""
+INDENT = "    "
+AXES = 3
+"""axes of a grid, and of a group"""
+PADDINGS = (1, 2)
+"""numbers of padding elements per row of a tile"""
+PARTS = (2, 4)
+"""numbers of work-items among which to divide the values of one"""
+RESULTS = (2, 4)
+"""numbers of results per work-item along an axis, or of accumulators"""
+UNROLLED = 4
+"""iterations of a long loop to unroll"""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A Loopy transformation call that returns the changed kernel."""
+    """A transformation call that returns the changed kernel."""
 
     function: str
-    """name of the Loopy function, e.g. ``"split_iname"``"""
-    arguments: tuple[Any, ...]
-    """positional arguments after the kernel"""
+    """name of the function, e.g. ``"split_iname"``; one of :data:`LOOPY` or :data:`OWN`"""
+    arguments: list[Any]
+    """positional arguments after the kernel: numbers, strings, None, and lists and mappings of them"""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """keyword arguments"""
 
     def __str__(self) -> str:
+        if self.function not in LOOPY | OWN or not all(name.isidentifier() for name in self.options):
+            raise ValueError(f"not a transformation: {self.function!r}")  # calls are read from the cache
         given = [_written(each) for each in self.arguments]
         given += [f"{name}={_written(value)}" for name, value in self.options.items()]
-        return f"knl = lp.{self.function}(knl, {', '.join(given)})"
-
-    def on(self, program: Any) -> Any:
-        """Return *program* after the call."""
-        if self.function == UNTAG:  # takes a kernel, not a translation unit
-            untag = cast("Callable[[Any, str, type], Any]", getattr(lp, UNTAG))
-            return program.with_kernel(untag(program.default_entrypoint, self.arguments[0], InameImplementationTag))
-        return getattr(lp, self.function)(program, *self.arguments, **self.options)
-
-
-def _written(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value).replace("'", '"')
+        module = "lp." if self.function in LOOPY else ""
+        return f"knl = {module}{self.function}(knl, {', '.join(given)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,70 +82,77 @@ class ChangeRecipe:
     calls: tuple[Call, ...] = ()
     """calls that make the whole change; empty if it needs manual work"""
     advice: tuple[str, ...] = ()
-    """instructions for manual work, in sentences or code with placeholders"""
+    """instructions for manual work, in sentences"""
+
+    @property
+    def source(self) -> str:
+        """Return the text of a module with the function ``change(knl)``; empty if the change needs manual work."""
+        if not self.calls:
+            return ""
+        body = [str(each) for each in self.calls]
+        own = sorted({each.function for each in self.calls if each.function in OWN})
+        imports = ["import loopy as lp"] if any(each.function in LOOPY for each in self.calls) else []
+        imports += [f"from loopyperf.transform import {', '.join(own)}"] if own else []
+        lines = [*imports, "", "def change(knl):", *(INDENT + each for each in body), f"{INDENT}return knl"]
+        return "\n".join(lines) + "\n"
 
     @property
     def how(self) -> tuple[str, ...]:
-        """Return the instructions, one per line."""
-        untagged = [str(call.arguments[0]) for call in self.calls if call.function == UNTAG]
-        first = [f"remove the tags of {' and '.join(untagged)} (lp.untag_inames), then:"] if untagged else []
-        return (*first, *(str(call) for call in self.calls if call.function != UNTAG)) or self.advice
+        """Return the source, or else the instructions, one per line."""
+        return tuple(self.source.splitlines()) or self.advice
 
-    def applied_to(self, program: Any) -> Any:
-        """Return *program* after the calls; raises Loopy's errors if a call fails."""
-        changed = as_translation_unit(program)
-        for call in self.calls:
-            changed = call.on(changed)
-        return changed
+    def apply(self, knl: Program) -> lp.TranslationUnit:
+        """Return *knl* after the change: runs :attr:`source`. Raises Loopy's errors if a call fails."""
+        names: dict[str, Any] = {}
+        exec(self.source, names)  # the text of calls of known functions with literal arguments
+        return names["change"](as_translation_unit(knl))
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return f"{{{', '.join(f'{_written(key)}: {_written(each)}' for key, each in pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, cast('list[Any]', value)))}]"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def recipes_of(seen: LaunchSeen, candidate: ChangeCandidate) -> Iterator[ChangeRecipe]:
+    """Yield the recipes for the change of *candidate*: those that Loopy can make first, then one for manual work."""
+    makers: Mapping[str, Callable[[_Recipes], Iterator[ChangeRecipe]]] = {
+        ChangeClass.COALESCE: _Recipes.coalesce,
+        ChangeClass.TRANSPOSE: _Recipes.coalesce,
+        ChangeClass.PAD: _Recipes.pad,
+        ChangeClass.WIDER_ROWS: _Recipes.wider_rows,
+        ChangeClass.FEWER_VALUES: _Recipes.fewer_values,
+        ChangeClass.REGISTERS: _Recipes.registers,
+        ChangeClass.OCCUPANCY: _Recipes.occupancy,
+        ChangeClass.SMALLER_GROUPS: _Recipes.smaller_groups,
+        ChangeClass.REDUCE_ONCE: _Recipes.reduce_once,
+        ChangeClass.DOUBLE_BUFFER: _Recipes.double_buffer,
+        ChangeClass.SEVERAL_RESULTS: _Recipes.several_results,
+        ChangeClass.VECTORS: _Recipes.vectors,
+        ChangeClass.UNROLL: _Recipes.unroll,
+        ChangeClass.CACHE_BLOCKS: _Recipes.cache_blocks,
+        ChangeClass.LOCAL_TILE: _Recipes.local_tile,
+        ChangeClass.DIVERGENCE: _Recipes.divergence,
+        ChangeClass.PRECISION: _Recipes.precision,
+        ChangeClass.FEWER_ATOMICS: _Recipes.fewer_atomics,
+        ChangeClass.PARTIAL_SUMS: _Recipes.partial_sums,
+        ChangeClass.REDUNDANT: _Recipes.redundant,
+        ChangeClass.FEWER_LAUNCHES: _Recipes.fewer_launches,
+    }
+    for recipe in makers[candidate.kind](_Recipes(seen, candidate)):
+        assumed = " and ".join(str(call.arguments[0]) for call in recipe.calls if call.function == "assume")
+        yield replace(recipe, change=f"{recipe.change} (assumes {assumed})") if assumed else recipe
 
 
 @dataclass(frozen=True)
-class InLoopy:
-    """Builds the recipes for changes of a kernel."""
+class _Recipes:
+    """Makes the recipes for one change, with Loopy's names of axes, loops and arrays."""
 
-    kernel: Kernel
-    words: Vocabulary
-
-    @property
-    def rows(self) -> Mapping[str, int]:
-        """Return the row length in elements of each local array with several rows of known length."""
-        names = self.kernel.loopy_kernel.temporary_variables
-        found = {name: strides_of(self.kernel, name) for name in names}
-        return {name: strides[-2] for name, strides in found.items() if len(strides) > 1 and strides[-1] == 1}
-
-    def recipe(self, machine: MachineLaunch, candidate: ChangeCandidate) -> ChangeRecipe:
-        """Return the recipe for the change of *candidate* in the launch *machine*."""
-        return _Launch(self.kernel, self.words, machine, candidate).recipe()
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """Builds the recipe for one change, with Loopy's names of axes, loops and arrays."""
-
-    kernel: Kernel
-    words: Vocabulary
-    machine: MachineLaunch
+    seen: LaunchSeen
     candidate: ChangeCandidate
-
-    def recipe(self) -> ChangeRecipe:
-        makers = {
-            ChangeClass.COALESCE: self._coalesce,
-            ChangeClass.TRANSPOSE: self._transpose,
-            ChangeClass.PAD: self._pad,
-            ChangeClass.WIDER_ROWS: self._wider_rows,
-            ChangeClass.FEWER_VALUES: self._fewer_values,
-            ChangeClass.REGISTERS: self._registers,
-            ChangeClass.OCCUPANCY: self._occupancy,
-            ChangeClass.SMALLER_GROUPS: self._smaller_groups,
-            ChangeClass.REDUCE_ONCE: self._reduce_once,
-            ChangeClass.DOUBLE_BUFFER: self._double_buffer,
-            ChangeClass.REGISTER_TILE: self._register_tile,
-            ChangeClass.LARGER_TILE: self._larger_tile,
-            ChangeClass.VECTORS: self._vectors,
-            ChangeClass.UNROLL: self._unroll,
-            ChangeClass.CACHE_BLOCKS: self._cache_blocks,
-        }
-        return makers[self.candidate.kind]()
 
     # {{{ names
 
@@ -131,227 +161,432 @@ class _Launch:
         return listed(self.candidate.subject, NAMED)
 
     @cached_property
-    def inames(self) -> Mapping[str, Sequence[str]]:
-        """Return the inames along each axis, by axis, e.g. ``"l.0"``."""
-        launch = next(each for each in self.kernel.launches if each.name == self.machine.name)
+    def tags(self) -> Mapping[str, Sequence[str]]:
+        """Return axis -> inames of the kernel as given."""
         found: dict[str, list[str]] = {}
-        for iname, (sort, axis) in launch.numbering.items():
-            found.setdefault(f"{sort[0]}.{axis}", []).append(iname)
+        for iname, each in sorted(self.seen.given.inames.items()):
+            for tag in each.tags:
+                found.setdefault(str(tag), []).append(iname)
         return found
 
-    def _iname(self, axis: str) -> str:
+    def iname(self, axis: str) -> str:
         """Return the only iname along *axis* in the affected lines, or the loop *axis*; empty if it is ambiguous."""
-        known = self.inames.get(axis, [] if axis[1:2] == "." else [axis])
-        instructions = self.kernel.loopy_kernel.id_to_insn
-        around = [instructions[line].within_inames for line in self.candidate.lines if line in instructions]
-        if len(known) > 1 and around:
-            known = [each for each in known if each in around[0]]
-        return known[0] if len(known) == 1 else ""
+        known = [axis] if axis[1:2] != "." else [each for each in self.tags.get(axis, []) if each in self._launch]
+        if len(known) > 1:
+            around = self._around or self.seen.given.all_inames()
+            known = [each for each in known if each in around]
+        return known[0] if len(known) == 1 and known[0] in self.seen.given.inames else ""
+
+    @cached_property
+    def _launch(self) -> frozenset[str]:
+        """Return the inames that the launch maps to axes."""
+        return frozenset(iname for inames in self.seen.inames.values() for iname in inames)
+
+    @cached_property
+    def _around(self) -> frozenset[str]:
+        """Return the inames around the first affected line."""
+        instructions = self.seen.kernel.loopy_kernel.id_to_insn
+        known = [instructions[line].within_inames for line in self.candidate.lines if line in instructions]
+        return frozenset(known[0]) if known else frozenset()
+
+    def free_axis(self, kind: str) -> str:
+        """Return the first axis of *kind*, ``"g"`` or ``"l"``, without an iname; empty if there are three already."""
+        return next((f"{kind}.{number}" for number in range(AXES) if f"{kind}.{number}" not in self.tags), "")
+
+    def divided(self, numbers: Mapping[str, int]) -> tuple[Call, ...]:
+        """Return the assumption that the numbers of values of inames are multiples of *numbers*, if the sizes allow it.
+
+        Loopy then omits the conditions on the last values.
+        """
+        kernel, assumed = self.seen.kernel, dict[str, int]()
+        for iname, number in numbers.items():
+            names = [name for name in _parameters(kernel.domain((iname,))) if name in self.seen.sizes]
+            length = self.seen.length(iname)
+            if len(names) == 1 and length and length % number == 0 and self.seen.sizes[names[0]] % length == 0:
+                per = self.seen.sizes[names[0]] // length * number
+                assumed[names[0]] = lcm(per, assumed.get(names[0], 1))
+        every = {name: f"{name} mod {number} = 0" for name, number in assumed.items()}
+        known = isl.Set.from_basic_set(kernel.assumptions)
+        return tuple(
+            Call("assume", [text])
+            for name, text in every.items()
+            if not known.is_subset(isl.Set(f"[{name}] -> {{ : {text} }}").align_params(known.get_space()))
+        )
 
     @property
-    def _free_group_axis(self) -> str:
-        return f"g.{len(self.machine.grid)}"
+    def shares_local_memory(self) -> bool:
+        return bool(self.seen.machine.local_memory)
 
     # }}}
 
-    def _coalesce(self) -> ChangeRecipe:
-        """Return the recipe that maps axis l.0 to the iname with unit stride."""
+    # {{{ memory accesses
+
+    def coalesce(self) -> Iterator[ChangeRecipe]:
+        """Yield recipes that map axis l.0 to the iname with unit stride, or load or store through a tile."""
         along, change = self.candidate.along, f"coalesce the accesses of {self.arrays}"
         if along == "l.0":
-            return self._aligned()
-        first, other = self._iname("l.0"), self._iname(along)
-        if along.startswith("l.") and first and other and not self.machine.local_memory:
-            calls = (_untagged(first), _untagged(other), Call("tag_inames", ({first: along, other: "l.0"},)))
-            return ChangeRecipe(f"{change}: map l.0 to {other} instead of {first}", calls)
-        if along.startswith("g.") and first and other and len(self.inames) <= NAMED:
-            calls = (
-                _untagged(first),
-                _untagged(other),
-                Call("tag_inames", ({first: self._free_group_axis},)),
-                Call(
-                    "split_iname", (other, min(ROW, self.machine.work_items)), {"outer_tag": along, "inner_tag": "l.0"}
-                ),
-            )
-            return ChangeRecipe(f"{change}: map l.0 to {other} instead of {first}", calls)
-        return self._tile_of_global(change)
+            yield self._aligned()
+            return
+        first, other = self.iname("l.0"), self.iname(along)
+        if self.candidate.kind == ChangeClass.COALESCE and first and other:
+            yield from self._remapped(f"{change}: map l.0 to {other} instead of {first}", first, other)
+        if along:
+            yield from self._through_tiles(change, first, other)
+        yield self._another_layout(change)
 
-    def _transpose(self) -> ChangeRecipe:
-        if self.candidate.along == "l.0":
-            return self._aligned()
-        return self._tile_of_global(f"coalesce the accesses of {self.arrays}")
+    def _remapped(self, change: str, first: str, other: str) -> Iterator[ChangeRecipe]:
+        along, free = self.candidate.along, self.free_axis("g")
+        if along.startswith("l."):
+            swapped = dict.fromkeys(self.tags["l.0"], along) | dict.fromkeys(self.tags[along], "l.0")
+            yield ChangeRecipe(change, (Call("retag_inames", [swapped]),))
+        elif along.startswith("g.") and free and not self.shares_local_memory:
+            row = min(ROW, self.seen.machine.work_items)
+            split = Call("split_iname", [other, row], {"outer_tag": along, "inner_tag": "l.0"})
+            retag = Call("retag_inames", [{first: free, other: None}])
+            yield ChangeRecipe(change, (*self.divided({other: row}), retag, split))
 
     def _aligned(self) -> ChangeRecipe:
         """Return the recipe for accesses that have unit stride along l.0 already, but start within a sector."""
-        sectors, first = f"{self.words.sector}s", self._iname("l.0") or "l.0"
+        sectors, first = f"{self.seen.words.sector}s", self.iname("l.0") or "l.0"
         return ChangeRecipe(
             f"align the accesses of {self.arrays} with {sectors}",
             advice=(f"pad {self.arrays} so that rows start at {sectors}, or use longer groups along {first}",),
         )
 
-    def _tile_of_global(self, change: str) -> ChangeRecipe:
-        array, along = self.candidate.subject[0], self.candidate.along
-        first, other = self._iname("l.0"), self._iname(along)
-        if not along:
-            return ChangeRecipe(
-                f"{change} with another array layout",
-                advice=(
-                    f"store {array} so that adjacent work-items access adjacent elements, "
-                    f"e.g. with the axis of {first or 'l.0'} last",
-                ),
-            )
-        inames, lanes = [name for name in (first, other) if name], f"with lanes along {other or along}"
-        options = {"default_tag": "l.auto"}
-        call, verb = Call("add_prefetch", (array, inames), options), "load"
-        if not self._is_loaded(array):
-            call, verb = Call("buffer_array", (array, inames), {"init_expression": "0", **options}), "store"
-        return ChangeRecipe(
-            f"{change} through a tile in {self.words.local}",
-            advice=(str(call), f"{verb} the tile {lanes}, and pad its rows by one element"),
-        )
+    def _through_tiles(self, change: str, first: str, other: str) -> Iterator[ChangeRecipe]:
+        """Yield recipes that load or store an array through a tile in local memory."""
+        array = self.candidate.subject[0]
+        inames = [name for name in (first, other) if name]
+        calls: tuple[Call, ...] = ()
+        if other and not self.seen.given.inames[other].tags and self.seen.length(other) > LONGEST:
+            calls = (*self.divided({other: TILE}), Call("split_iname", [other, TILE]))
+            inames[-1] = f"{other}_inner"
+        if not inames:
+            return
+        if not self._is_loaded(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
+            return
+        tile = Call("through_tile", [array, inames, self._group])
+        yield ChangeRecipe(f"{change} through a tile in {self.seen.words.local}", (*calls, tile))
+
+    @property
+    def _group(self) -> list[int]:
+        """Return the number of work-items of a group along each axis."""
+        shape = self.seen.machine.representative.example.shape
+        return [shape.get(axis, 1) for axis in range(len(shape) or 1)]
 
     def _is_loaded(self, array: str) -> bool:
-        """Return whether an affected line loads *array*."""
-        instructions = self.kernel.loopy_kernel.id_to_insn
-        return any(
-            array in instructions[line].read_dependency_names() for line in self.candidate.lines if line in instructions
-        )
+        """Return whether an instruction loads *array*."""
+        return any(array in each.read_dependency_names() for each in self.seen.given.instructions)
 
-    def _pad(self) -> ChangeRecipe:
-        (name,), padding = self.candidate.subject, self.candidate.amount
-        strides = strides_of(self.kernel, name)
-        row = strides[-2]
-        longer = [stride // row * (row + padding) if stride >= row else stride for stride in strides]
-        call = Call("tag_array_axes", (name, ", ".join(f"stride:{stride}" for stride in longer)))
-        return ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
+    def _fills_boxes(self, array: str, inames: Sequence[str]) -> bool:
+        """Return whether each store of *array* writes all elements of a box, if *inames* take all their values."""
+        stores = [each for each in self.seen.given.instructions if array in each.assignee_var_names()]
+        steps = CoefficientCollector(inames)
+        for each in stores:
+            along: list[str] = []
+            for index in cast("Any", each).assignee.index_tuple if isinstance(each, Assignment) else ():
+                found = steps(index)
+                swept = [name for name in inames if found.get(var(name), 0)]
+                if len(swept) > 1 or any(found[var(name)] != 1 for name in swept):
+                    return False
+                along += swept
+            if each.predicates or sorted(along) != sorted(inames):
+                return False
+        return True
 
-    def _wider_rows(self) -> ChangeRecipe:
-        lanes, items = self.candidate.amount, self.machine.work_items
-        first = self._iname("l.0") or "l.0"
+    def _another_layout(self, change: str) -> ChangeRecipe:
+        array, first = self.candidate.subject[0], self.iname("l.0")
         return ChangeRecipe(
-            f"use groups of {lanes} × {items // lanes} work-items, so that a {self.words.warp} is one row",
+            f"{change} with another array layout",
             advice=(
-                f'split the iname of {first} by {lanes} with inner_tag="l.0", and that of l.1 by {items // lanes}',
+                f"store {array} so that adjacent work-items access adjacent elements, "
+                f"e.g. with the axis of {first or 'l.0'} last",
             ),
         )
 
-    def _fewer_values(self) -> ChangeRecipe:
-        (loop,), number = self.candidate.subject, self.candidate.amount
-        tag = "ilp" if _is_ilp(self.kernel, loop) else "unr"
-        split = Call("split_iname", (loop, number), {"outer_tag": self._free_group_axis, "inner_tag": tag})
-        return ChangeRecipe(
-            f"compute {number} values of {loop} per work-item instead of {self.candidate.before}",
-            (_untagged(loop), split),
+    def pad(self) -> Iterator[ChangeRecipe]:
+        (name,) = self.candidate.subject
+        kernel = self.seen.given if name in self.seen.given.temporary_variables else None
+        for padding in PADDINGS:
+            call = None if kernel is None else _longer_rows(kernel, name, padding)
+            if call is not None:
+                yield ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
+        yield ChangeRecipe(
+            f"access {name} without bank conflicts",
+            advice=(f"store {name} so that the lanes of a {self.seen.words.warp} access different banks",),
         )
 
-    def _registers(self) -> ChangeRecipe:
-        if self.machine.spilled:
-            return ChangeRecipe(
-                "compute fewer values at once per work-item to avoid spills",
-                advice=("prefetch or unroll less: each live value takes a register",),
-            )
-        reasons = [f"{each.name}: {each.reason}" for each in self.machine.unsure.values()]
-        return ChangeRecipe(
-            f"keep {self.arrays} in registers",
+    def wider_rows(self) -> Iterator[ChangeRecipe]:
+        lanes, items = self.candidate.amount, self.seen.machine.work_items
+        first, second = self.iname("l.0"), self.iname("l.1")
+        yield ChangeRecipe(
+            f"use groups of {lanes} × {items // lanes} work-items, so that a {self.seen.words.warp} is one row",
             advice=(
-                *reasons,
-                'use constant indices only: unroll the loops, knl = lp.tag_inames(knl, {"...": "unr"})',
+                f"in your function: the call of lp.split_iname that makes {first or 'the iname of l.0'} needs length "
+                f"{lanes}, and that of {second or 'the iname of l.1'} {items // lanes}",
             ),
         )
 
-    def _occupancy(self) -> ChangeRecipe:
-        groups = self.candidate.amount
+    def vectors(self) -> Iterator[ChangeRecipe]:
+        number, first = self.candidate.amount, self.iname("l.0") or "l.0"
+        yield ChangeRecipe(
+            f"access {number} neighboring elements of {self.arrays} at once",
+            advice=(
+                f'in your function: split the iname of {first} by {number} with inner_tag="vec", and give the arrays '
+                f'a last axis of length {number}, tagged "vec" (lp.split_array_dim, lp.tag_array_axes)',
+            ),
+        )
+
+    def local_tile(self) -> Iterator[ChangeRecipe]:
+        array = self.candidate.subject[0]
+        change = f"load {array} through a tile in {self.seen.words.local}, which serves all work-items of a group"
+        inames = [iname for axis in range(AXES) if (iname := self.iname(f"l.{axis}"))]
+        if inames:
+            yield ChangeRecipe(change, (Call("through_tile", [array, inames, self._group]),))
+        yield ChangeRecipe(change, advice=("in your function: lp.add_prefetch for the loops in which loads repeat",))
+
+    def cache_blocks(self) -> Iterator[ChangeRecipe]:
+        """Yield recipes that change the order of groups, so that those that run at once share more data."""
+        change = f"increase the reuse of {self.arrays} among concurrent groups"
+        first, second = (self.tags.get(axis, []) for axis in ("g.0", "g.1"))
+        if len(first) == len(second) == 1 and "g.2" not in self.tags:
+            row, column = second[0], first[0]
+            split = Call("split_iname", [row, BLOCK], {"outer_tag": "g.2", "inner_tag": "g.0"})
+            calls = (*self.divided({row: BLOCK}), Call("retag_inames", [{column: "g.1", row: None}]), split)
+            yield ChangeRecipe(f"{change}: run {BLOCK} values of {row} at the same time", calls)
+            swap = Call("retag_inames", [{column: "g.1", row: "g.0"}])
+            yield ChangeRecipe(f"{change}: number the groups along {row} first", (swap,))
+        yield ChangeRecipe(
+            change,
+            advice=("in your function: use larger tiles, or order the loops so that data is used again sooner",),
+        )
+
+    # }}}
+
+    # {{{ registers and groups
+
+    def fewer_values(self) -> Iterator[ChangeRecipe]:
+        free = self.free_axis("g")
+        for loop in self.candidate.subject if free else ():
+            length = self.seen.length(loop)
+            tag = "ilp" if any(isinstance(each, IlpBaseTag) for each in self.seen.given.inames[loop].tags) else "unr"
+            for number in (length // parts for parts in PARTS if length % parts == 0 and length > parts):
+                split = Call("split_iname", [loop, number], {"outer_tag": free, "inner_tag": tag})
+                yield ChangeRecipe(
+                    f"compute {number} values of {loop} per work-item instead of {length}",
+                    (Call("retag_inames", [{loop: None}]), split),
+                )
+        yield self._fewer_registers()
+
+    def _fewer_registers(self) -> ChangeRecipe:
+        return ChangeRecipe(
+            "keep fewer values at once per work-item",
+            advice=("in your function: unroll and prefetch less; each live value takes a register",),
+        )
+
+    def registers(self) -> Iterator[ChangeRecipe]:
+        indices = {
+            iname
+            for each in self.seen.given.instructions
+            if set(self.candidate.subject) & (set(each.assignee_var_names()) | each.read_dependency_names())
+            for iname in each.within_inames | each.reduction_inames()
+            if not self.seen.given.inames[iname].tags and 1 < self.seen.length(iname) <= LONGEST
+        }
+        if indices:
+            unrolled = Call("tag_inames", [dict.fromkeys(sorted(indices), "unr")])
+            loops = listed(sorted(indices), NAMED)
+            yield ChangeRecipe(f"keep {self.arrays} in registers: unroll {loops}", (unrolled,))
+        if self.seen.machine.spilled:
+            yield self._fewer_registers()
+            return
+        reasons = [f"{each.name}: {each.reason}" for each in self.seen.machine.unsure.values()]
+        yield ChangeRecipe(f"keep {self.arrays} in registers", advice=(*reasons, "use constant indices only"))
+
+    def occupancy(self) -> Iterator[ChangeRecipe]:
         advice = {
             "registers": "keep fewer values per work-item, e.g. unroll or prefetch less",
-            "local memory": f"use smaller tiles in {self.words.local}, or a smaller data type",
+            "local memory": f"use smaller tiles in {self.seen.words.local}, or a smaller data type",
         }
-        return ChangeRecipe(
-            f"fit {groups} groups on each {self.words.core}",
+        yield ChangeRecipe(
+            f"fit more groups on each {self.seen.words.core}",
             advice=tuple(advice[each] for each in self.candidate.subject if each in advice),
         )
 
-    def _smaller_groups(self) -> ChangeRecipe:
-        size, first = self.candidate.amount, self._iname("l.0")
-        change = f"use groups of {size} work-items instead of {self.machine.work_items}"
-        if not first or any(axis.startswith("l.") and axis != "l.0" for axis in self.inames):
-            return ChangeRecipe(
-                change, advice=(f"split the inames of l.0 and l.1 by less: {size} work-items in total",)
-            )
-        split = Call("split_iname", (first, size), {"outer_tag": self._free_group_axis, "inner_tag": "l.0"})
-        return ChangeRecipe(change, (_untagged(first), split))
-
-    def _reduce_once(self) -> ChangeRecipe:
-        (loop,), first = self.candidate.subject, self._iname("l.0") or "l"
-        return ChangeRecipe(
-            f"reduce across work-items once, after the loop over {loop}, instead of in each iteration",
-            advice=(f"sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the other way round",),
+    def smaller_groups(self) -> Iterator[ChangeRecipe]:
+        size, items, free = self.candidate.amount, self.seen.machine.work_items, self.free_axis("g")
+        change = f"use groups of {size} work-items instead of {items}"
+        axis = max((axis for axis in self.tags if axis.startswith("l.")), default="")
+        iname = self.iname(axis) if axis else ""
+        length = self.seen.length(iname) if iname else 0
+        if size < items and free and length * size % items == 0 and not self.shares_local_memory:
+            split = Call("split_iname", [iname, length * size // items], {"outer_tag": free, "inner_tag": axis})
+            yield ChangeRecipe(change, (Call("retag_inames", [{iname: None}]), split))
+        yield ChangeRecipe(
+            change if size < items else f"give the grid at least as many groups as there are {self.seen.words.core}s",
+            advice=("in your function: split loops by less, or map another loop to a group axis",),
         )
 
-    def _double_buffer(self) -> ChangeRecipe:
-        return ChangeRecipe(
-            f"double-buffer the tiles {self.arrays}, with one barrier per iteration",
-            advice=("give the tile a first axis of length 2, indexed by the iteration modulo 2",),
+    def fewer_launches(self) -> Iterator[ChangeRecipe]:
+        yield ChangeRecipe(
+            "do more work per launch",
+            advice=("fuse the kernel with others (lp.fuse_kernels), or process several inputs in one launch",),
         )
 
-    def _register_tile(self) -> ChangeRecipe:
-        shape = self.machine.representative.example.shape
-        names = {axis: name for axis in (0, 1) if (name := self._iname(f"l.{axis}"))}
-        splits = tuple(
-            str(Call("split_iname", (name, shape.get(axis, 1)), {"outer_tag": "ilp", "inner_tag": f"l.{axis}"}))
-            for axis, name in names.items()
-        )
-        return ChangeRecipe(
-            f"compute 2 × 2 elements per work-item, which share loads from {self.words.local}",
-            advice=(f"split into tiles twice as long, leave {listed(names.values(), NAMED)} untagged, then:", *splits),
-        )
+    # }}}
 
-    def _larger_tile(self) -> ChangeRecipe:
-        return ChangeRecipe(
-            f"double the edge length of the tiles {self.arrays}",
-            advice=("split by twice the length before lp.add_prefetch; each work-item then computes several elements",),
-        )
+    # {{{ waiting
 
-    def _vectors(self) -> ChangeRecipe:
-        number, first = self.candidate.amount, self._iname("l.0") or "i_inner"
-        return ChangeRecipe(
-            f"access {number} neighboring elements of {self.arrays} at once",
+    def reduce_once(self) -> Iterator[ChangeRecipe]:
+        (loop,), first = self.candidate.subject, self.iname("l.0") or "l"
+        change = f"reduce across work-items once, after the loop over {loop}, instead of in each iteration"
+        if loop in self.seen.given.inames:
+            yield ChangeRecipe(change, (Call("sum_first", [loop]),))
+        yield ChangeRecipe(
+            change,
             advice=(
-                f'knl = lp.split_iname(knl, "{first}", {number}, outer_tag="l.0", inner_tag="vec")',
-                f"give the arrays a last axis of length {number}, tagged vec: lp.split_array_dim, lp.tag_array_axes",
+                f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
+                "other way round",
             ),
         )
 
-    def _unroll(self) -> ChangeRecipe:
-        loops = [each for each in self.candidate.subject if each in self.kernel.loopy_kernel.all_inames()]
-        return ChangeRecipe(
-            f"unroll the loop over {listed(loops or self.candidate.subject, NAMED)}",
-            tuple(Call("split_iname", (each, 4), {"inner_tag": "unr"}) for each in loops),
-            ("unroll inner loops of constant length",),
+    def double_buffer(self) -> Iterator[ChangeRecipe]:
+        yield ChangeRecipe(
+            f"double-buffer the tiles {self.arrays}, with one barrier per iteration",
+            advice=("in your function: give the tile a first axis of length 2, indexed by the iteration modulo 2",),
         )
 
-    def _cache_blocks(self) -> ChangeRecipe:
-        return ChangeRecipe(
-            f"increase the reuse of {self.arrays} among concurrent groups",
-            advice=("use larger tiles, or split a group axis so that neighbors along both axes run concurrently",),
+    def several_results(self) -> Iterator[ChangeRecipe]:
+        """Yield recipes in which a group does the work of several."""
+        axes = [iname for axis in ("g.0", "g.1") if (iname := self._only(axis)) and self.seen.length(iname) > 1]
+        shared = f", which share loads from {self.seen.words.local}" if self.shares_local_memory else ""
+        for number in RESULTS:
+            numbers = dict.fromkeys(axes, number)
+            if axes and all(self.seen.length(iname) >= number for iname in axes):
+                words = " × ".join(map(str, numbers.values()))
+                calls = (*self.divided(numbers), Call("several_per_work_item", [numbers]))
+                yield ChangeRecipe(f"compute {words} results per work-item{shared}", calls)
+        yield ChangeRecipe(
+            f"compute several results per work-item{shared}",
+            advice=("in your function: split a loop of results once more, with the tag ilp for the inner one",),
         )
 
+    def _only(self, axis: str) -> str:
+        known = self.tags.get(axis, [])
+        return known[0] if len(known) == 1 else ""
 
-def strides_of(kernel: Kernel, name: str) -> tuple[int, ...]:
+    def partial_sums(self) -> Iterator[ChangeRecipe]:
+        for number in RESULTS:
+            for loop in (each for each in self.candidate.subject if self.seen.length(each) >= number):
+                calls = (*self.divided({loop: number}), Call("partial_sums", [loop, number]))
+                yield ChangeRecipe(f"sum over {loop} in {number} accumulators", calls)
+        yield from self.several_results()
+
+    # }}}
+
+    # {{{ instructions
+
+    def divergence(self) -> Iterator[ChangeRecipe]:
+        modulus, first, free = self.candidate.amount, self.iname("l.0"), self.free_axis("l")
+        change = f"let all lanes of a {self.seen.words.warp} take the same branch"
+        if modulus and first and free and self.seen.length(first) % modulus == 0:
+            split = Call("split_iname", [first, modulus], {"outer_tag": "l.0", "inner_tag": free})
+            yield ChangeRecipe(
+                f"{change}: number the work-items of each branch of {self.candidate.subject[0]} one after the other",
+                (Call("retag_inames", [{first: None}]), split),
+            )
+        yield ChangeRecipe(
+            change, advice=(f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition",)
+        )
+
+    def precision(self) -> Iterator[ChangeRecipe]:
+        names = [each for each in self.candidate.subject if not each.startswith("np.")]
+        of = f"{listed(names, NAMED)} in" if names else "literals and casts in"
+        call = Call("in_single_precision", [list(names)] if names else [])
+        yield ChangeRecipe(f"use {of} single precision", (call,))
+
+    def fewer_atomics(self) -> Iterator[ChangeRecipe]:
+        local = sorted(iname for axis, inames in self.tags.items() if axis.startswith("l.") for iname in inames)
+        for each in self.seen.given.instructions:
+            is_update = isinstance(each, Assignment) and bool(each.atomicity)
+            own = [iname for iname in local if iname in each.within_inames]
+            depends = {name for place in (*each.assignees, *each.predicates) for name in get_dependencies(place)}
+            if not is_update or not own or each.id not in self.candidate.lines:
+                continue
+            if self._has_constant_length(each):
+                yield ChangeRecipe(
+                    f"update a copy of {self.arrays} in {self.seen.words.local} for each group, and add the copies",
+                    (Call("private_histogram", [each.id, self._group]),),
+                )
+            if not depends & set(own):
+                yield ChangeRecipe(
+                    f"sum in a tree in {self.seen.words.local}, and update {self.arrays} once per group",
+                    (Call("reduce_in_group", [each.id, own]),),
+                )
+        yield ChangeRecipe(
+            f"update a copy of {self.arrays} for each group",
+            advice=(
+                f"in your function: update an array in {self.seen.words.local}, and add it to {self.arrays} at the end",
+            ),
+        )
+
+    def _has_constant_length(self, update: InstructionBase) -> bool:
+        """Return whether only *update* accesses its array, which has one axis of constant length, more than 1."""
+        (name,) = update.assignee_var_names()
+        if any(name in each.dependency_names() for each in self.seen.given.instructions if each.id != update.id):
+            return False
+        shape = getattr(self.seen.given.arg_dict.get(name), "shape", None) or ()
+        return len(shape) == 1 and isinstance(shape[0], int | np.integer) and int(shape[0]) > 1
+
+    def redundant(self) -> Iterator[ChangeRecipe]:
+        removed = list(self.candidate.subject)
+        left = {axis: [each for each in inames if each not in removed] for axis, inames in sorted(self.tags.items())}
+        tags: dict[str, str] = {}
+        for kind in "gl":
+            axes = [axis for axis, inames in left.items() if axis.startswith(f"{kind}.") and inames]
+            for number, axis in enumerate(axes):
+                tags |= {iname: f"{kind}.{number}" for iname in left[axis] if axis != f"{kind}.{number}"}
+        yield ChangeRecipe(
+            f"remove {listed(removed, NAMED)}, so that each result is computed once",
+            (Call("without_inames", [removed, tags]),),
+        )
+
+    def unroll(self) -> Iterator[ChangeRecipe]:
+        loops = [each for each in self.candidate.subject if each in self.seen.given.inames]
+        lengths = {each: self.seen.length(each) for each in loops if not self.seen.given.inames[each].tags}
+        change = f"unroll the loop over {listed(loops or self.candidate.subject, NAMED)}"
+        whole = {each: "unr" for each, length in lengths.items() if 1 < length <= TILE and not self._sizes(each)}
+        longer = [each for each, length in lengths.items() if each not in whole and length >= UNROLLED]
+        calls = tuple(Call("split_iname", [each, UNROLLED], {"inner_tag": "unr"}) for each in longer)
+        calls = (*self.divided(dict.fromkeys(longer, UNROLLED)), *calls)
+        calls = (*([Call("tag_inames", [whole])] if whole else []), *calls)
+        yield ChangeRecipe(change, calls, ("in your function: unroll inner loops of constant length",))
+
+    def _sizes(self, iname: str) -> list[str]:
+        return _parameters(self.seen.kernel.domain((iname,)))
+
+    # }}}
+
+
+def _parameters(points: isl.Set) -> list[str]:
+    """Return the sizes that bound *points*."""
+    kind = isl.dim_type.param
+    return [name for name, (_, place) in points.get_var_dict(kind).items() if points.involves_dims(kind, place, 1)]
+
+
+def _longer_rows(kernel: lp.LoopKernel, name: str, padding: int) -> Call | None:
+    """Return the call that pads the rows of the temporary *name*; None if it does not have several rows."""
+    strides = _strides(kernel, name)
+    if len(strides) < 2 or strides[-1] != 1:
+        return None
+    row = strides[-2]
+    longer = [stride // row * (row + padding) if stride >= row else stride for stride in strides]
+    return Call("tag_array_axes", [name, ", ".join(f"stride:{stride}" for stride in longer)])
+
+
+def _strides(kernel: lp.LoopKernel, name: str) -> tuple[int, ...]:
     """Return the strides of a temporary in elements, one per axis; empty if they are unknown."""
-    array = kernel.loopy_kernel.temporary_variables.get(name)
+    array = kernel.temporary_variables.get(name)
     tags = cast("tuple[Any, ...]", (array.dim_tags or ()) if isinstance(array, TemporaryVariable) else ())
     strides = [getattr(each, "stride", None) for each in tags]
-    return tuple(int(each) for each in strides if each is not None) if _are_numbers(strides) else ()
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(each, int | np.integer) for each in values)
-
-
-def _untagged(iname: str) -> Call:
-    return Call(UNTAG, (iname,))
-
-
-def _is_ilp(kernel: Kernel, iname: str) -> bool:
-
-    known = kernel.loopy_kernel.inames.get(iname)
-    return known is not None and any(isinstance(tag, IlpBaseTag) for tag in known.tags)
+    known = all(isinstance(each, int | np.integer) for each in strides)
+    return tuple(int(cast("int", each)) for each in strides) if known else ()

@@ -3,43 +3,41 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
-import numpy as np
+from loopy.symbolic import CoefficientCollector, get_dependencies
+from pymbolic.primitives import Subscript, Variable
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
+from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.explain.candidates import BUSY, ChangeCandidate, ChangeClass, LaunchSeen, lines
-from loopyperf.explain.changes import (
+from loopyperf.explain.candidates import (
+    BUSY,
     TREE,
-    VECTOR,
+    WAITED,
+    ChangeCandidate,
+    ChangeClass,
+    LaunchSeen,
     barriers_each_time,
-    coalesced,
-    executed_half,
     is_local_load,
     is_local_store,
-    sharing_loads,
-    wider,
-    with_programs,
-    with_requests,
+    lines,
+    parts_of,
 )
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
-from loopyperf.memory.sectors import LINE, SECTOR, bank_access
-from loopyperf.models.timing import InstructionTimes
-from loopyperf.pipeline.timed_program import Request, TimedLaunch
+from loopyperf.memory.sectors import SECTOR
 from loopyperf.units import amount, number_of
 
 WASTEFUL = 1.25
 """ratio of sectors to filled sectors above which accesses count as uncoalesced; misalignment adds one sector"""
 CONFLICTING = 1.05
 """ratio of wavefronts to those without bank conflicts, above which accesses conflict"""
-PADDINGS = range(5)
-"""numbers of padding elements per row of a tile"""
 EXCESS = 1.3
 """ratio of DRAM traffic to compulsory traffic, from which to suggest a change"""
-NARROW = 32
-"""bits per lane of an access that could be wider"""
+NARROW, WIDE = 32, 128
+"""bits per lane of an access that could be wider, and of the widest"""
 
 
 Way = tuple[str, str]
@@ -94,7 +92,7 @@ def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             others = True
     if not wasted:
         return
-    along = {way: _unit_axis(found[0].instruction) for way, found in wasted.items()}
+    along = {way: _unit_axis(found[0].instruction) or _unit_iname(seen, way[0]) for way, found in wasted.items()}
     if not others and len(set(along.values())) == 1:
         yield _coalescing(seen, wasted, next(iter(along.values())))
         return
@@ -117,21 +115,13 @@ def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along: str) -> ChangeCandidate:
-    fewest = {each.instruction.origin: each for found in wasted.values() for each in found}
-
-    def changed(instruction: Instruction, request: Request) -> Request:
-        each = fewest.get(instruction.origin)
-        if each is None or request.served is None:
-            return request
-        return coalesced(request, each.fewest_sectors, ceil(each.mean("distinct") / LINE))
-
     clauses = [_sectors_in_words(*way, found, seen.words.sector) for way, found in wasted.items()]
     return ChangeCandidate(
         ChangeClass.COALESCE,
         tuple(dict.fromkeys(array for array, _ in wasted)),
         lines(each.instruction for found in wasted.values() for each in found),
         " and ".join(clauses),
-        lambda: with_requests(seen.launch, changed),
+        seen.of_memory,
         along=along,
     )
 
@@ -146,158 +136,108 @@ def _sectors_in_words(array: str, kind: str, found: Sequence[_Access], sector: s
 
 
 def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest longer rows of tiles in local memory, if that reduces bank conflicts."""
+    """Suggest longer rows of tiles in local memory, if accesses have bank conflicts."""
     found: dict[str, list[_Access]] = {}
     for each in accesses(seen, MemorySpace.LOCAL):
         found.setdefault(each.instruction.reference.array, []).append(each)
     for array, every in found.items():
         worst = max(every, key=lambda each: each.mean("wavefronts") / each.mean("ideal_wavefronts"))
         times = worst.mean("wavefronts") / worst.mean("ideal_wavefronts")
-        row = seen.rows.get(array, 0)
-        if times <= CONFLICTING or not row:
-            continue
-        padding, shares = _best_padding(seen, every, row)
-        if padding:
+        if times > CONFLICTING:
             yield ChangeCandidate(
                 ChangeClass.PAD,
                 (array,),
                 lines(each.instruction for each in every),
                 f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.wavefronts}",
-                lambda shares=shares: _with_wavefronts(seen, shares),
-                amount=padding,
+                seen.busy(seen.review.pipeline_of_local),
             )
 
 
-def _best_padding(seen: LaunchSeen, accesses: Sequence[_Access], row: int) -> tuple[int, Mapping[int, float]]:
-    """Return the best padding per row (0 if none helps), and each access's wavefronts relative to no padding."""
-    known = [each for each in accesses if each.instruction.origin is not None]
-    every = {padding: [_wavefronts(seen, each.instruction, row, padding) for each in known] for padding in PADDINGS}
-    totals = {
-        padding: sum(each.executions * number for each, number in zip(known, numbers, strict=True))
-        for padding, numbers in every.items()
-    }
-    best = min(totals, key=lambda padding: (totals[padding], padding))
-    pairs = zip(known, every[best], every[0], strict=True)
-    return best, {each.instruction.origin or 0: new / old for each, new, old in pairs}
-
-
-def _wavefronts(seen: LaunchSeen, instruction: Instruction, row: int, padding: int) -> int:
-    """Return the wavefronts of an access if rows of *row* elements are longer by *padding*; 1 if unknown."""
-    address = instruction.symbolic
-    if address is None:
-        return 1
-    ids, nbytes = seen.machine.representative.example.local_ids, instruction.reference.bits // 8
-    elements = np.zeros(seen.machine.representative.example.lanes, dtype=np.int64)
-    for product, factor in address.terms:
-        axes = [int(each[2:]) for each in product if isinstance(each, str) and each.startswith("l.")]
-        if axes and (len(product) > 1 or axes[0] not in ids):
-            return 1
-        rows, rest = divmod(int(factor), row)
-        for axis in axes:
-            elements += (rows * (row + padding) + rest) * ids[axis]
-    lanes = np.arange(len(elements))
-    return bank_access(lanes, elements * nbytes, nbytes, instruction.kind == Opcode.LOAD).wavefronts
-
-
-def _with_wavefronts(seen: LaunchSeen, shares: Mapping[int, float]) -> TimedLaunch:
-    def changed(instruction: Instruction, request: Request) -> Request:
-        share = shares.get(instruction.origin, 1.0) if instruction.origin is not None else 1.0
-        if request.served is not None or share == 1:
-            return request
-        return replace(request, wavefronts=max(min(1.0, request.wavefronts), request.wavefronts * share))
-
-    return with_requests(seen.launch, changed)
-
-
 def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest more reuse in a cache of all cores, if DRAM moves much more than the compulsory traffic."""
+    """Suggest more reuse in a cache of all cores or in local memory, if DRAM moves more than the compulsory traffic."""
     traffic = seen.review.traffic
-    if traffic.excess < EXCESS or not traffic.cache or seen.review.utilization.get(DRAM, 0.0) < BUSY:
+    if traffic.excess < EXCESS or seen.busy(DRAM) < BUSY:
         return
-    share = 1 / traffic.excess
-
-    def changed(_: Instruction, request: Request) -> Request:
-        if request.served is None or DRAM not in request.served.asked:
-            return request
-        asked = {**request.served.asked, DRAM: request.served.asked[DRAM] * share}
-        return replace(request, served=replace(request.served, asked=asked))
-
     loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
     yield ChangeCandidate(
-        ChangeClass.CACHE_BLOCKS,
+        ChangeClass.CACHE_BLOCKS if traffic.cache else ChangeClass.LOCAL_TILE,
         tuple(dict.fromkeys(each.instruction.reference.array for each in loads)),
         lines(each.instruction for each in loads),
-        seen.review.traffic.in_words,
-        lambda: with_requests(seen.launch, changed),
+        traffic.in_words,
+        seen.busy(DRAM) * (1 - 1 / traffic.excess),
     )
 
 
 def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest that a work-item compute several elements, which share loads from local memory."""
-    pipeline = seen.review.pipeline_of_local
-    if seen.review.utilization.get(pipeline, 0.0) < BUSY:
-        return
+    """Suggest that a work-item compute several results, which share loads: from local memory, or into tiles."""
     graph = seen.graph
-    loads = [each for each in graph.instructions if is_local_load(each) and graph.loops_around]
-    arithmetic = sum(float(each.executions) for each in graph.instructions if each.kind == Opcode.FMA)
-    loaded = sum(float(each.executions) for each in loads)
-    if not arithmetic or loaded < arithmetic:
-        return
-    yield ChangeCandidate(
-        ChangeClass.REGISTER_TILE,
-        tuple(dict.fromkeys(each.reference.array for each in loads)),
-        lines(loads),
-        f"{number_of(round(loaded / arithmetic, 2), 'load')} from {seen.words.local} per multiply-add",
-        lambda: with_programs(seen.launch, sharing_loads),
-        amount=2,
-    )
-
-
-def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest larger tiles, so that each element loaded into one serves more work-items."""
-    graph = seen.graph
-    if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)):
+    loads = [each for each in graph.instructions if is_local_load(each)]
+    if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)) or not loads:
         return  # a tree reduction, not tiles
-    stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
-    loads = [each for each in graph.instructions if each.source in stored and _is_global_load(each)]
-    levels = [level for level in seen.review.utilization if level in seen.review.traffic.moved]
-    if not loads or max((seen.review.utilization[level] for level in levels), default=0.0) < BUSY:
-        return
-    served = {each.reference.array for each in graph.instructions if is_local_load(each)}
-    loaded = sum(float(each.executions) for each in loads)
-    used = sum(float(each.executions) for each in graph.instructions if is_local_load(each))
-    if used < TREE * loaded:  # there is hardly any reuse
-        return
-    sources = {each.source for each in loads}
-    yield ChangeCandidate(
-        ChangeClass.LARGER_TILE,
-        tuple(sorted(served)),
-        lines(loads),
-        f"only {amount(used / loaded)} loads from the tiles per load into them",
-        lambda: with_programs(seen.launch, lambda program: executed_half(program, lambda each: each.source in sources)),
-        amount=2,
+    arithmetic, used = (
+        sum(float(each.executions) for each in some)
+        for some in ([each for each in graph.instructions if each.kind == Opcode.FMA], loads)
     )
+    busy = seen.busy(seen.review.pipeline_of_local)
+    if busy >= BUSY and used >= arithmetic > 0:
+        evidence = f"{number_of(round(used / arithmetic, 2), 'load')} from {seen.words.local} per multiply-add"
+        yield _sharing(seen, loads, evidence, busy)
+        return
+    stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
+    fills = [each for each in graph.instructions if each.source in stored and _is_global_load(each)]
+    loaded = sum(float(each.executions) for each in fills)
+    busy = seen.busy(*seen.review.traffic.moved)
+    if fills and busy >= BUSY and used >= TREE * loaded:  # else there is hardly any reuse
+        evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
+        yield _sharing(seen, fills, evidence, busy)
+
+
+def _sharing(seen: LaunchSeen, loads: Sequence[Instruction], evidence: str, share: float) -> ChangeCandidate:
+    arrays = tuple(dict.fromkeys(each.reference.array for each in loads))
+    return ChangeCandidate(ChangeClass.SEVERAL_RESULTS, arrays, lines(loads), evidence, share)
 
 
 def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest vector accesses, if instruction issue or the load/store pipeline is busy."""
-    review, pipeline = seen.review, InstructionTimes(seen.launch.device).pipeline_of(seen.launch.device.memory[0].name)
-    if max(review.utilization.get(ISSUE, 0.0), review.utilization.get(pipeline, 0.0)) < BUSY:
-        return
+    busy = seen.busy(ISSUE, seen.review.pipeline_of_local)
     wide = {
         each.instruction.origin: each
         for each in accesses(seen, MemorySpace.GLOBAL)
         if each.instruction.bits == NARROW and each.mean("sectors") <= WASTEFUL * each.fewest_sectors
         and each.mean("distinct") > SECTOR
     }  # fmt: skip
-    if wide:
+    every = sum(float(each.executions) for each in seen.graph.instructions)
+    share = sum(each.executions for each in wide.values()) / every if every else 0.0
+    if wide and busy >= BUSY and share >= WAITED:
         yield ChangeCandidate(
             ChangeClass.VECTORS,
             tuple(dict.fromkeys(each.instruction.reference.array for each in wide.values())),
             lines(each.instruction for each in wide.values()),
-            f"each lane loads or stores {NARROW} bits per instruction, where {VECTOR * NARROW} are possible",
-            lambda: with_programs(seen.launch, lambda program: wider(seen.launch, program, wide.keys())),
-            amount=VECTOR,
+            f"each lane loads or stores {NARROW} bits per instruction, where {WIDE} are possible",
+            share,
+            amount=WIDE // NARROW,
+        )
+
+
+def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest fewer atomic updates, if updates of the same elements wait for one another."""
+    busy = seen.busy(Pipeline.ATOMICS)
+    updates = {
+        each.source: (each, request)
+        for _, each, request in seen.launch.requested()
+        if request.updates
+    }  # fmt: skip
+    if busy >= BUSY and updates:
+        every = [each for each, _ in updates.values()]
+        most = max(request.updates for _, request in updates.values())
+        yield ChangeCandidate(
+            ChangeClass.FEWER_ATOMICS,
+            tuple(dict.fromkeys(request.array for _, request in updates.values())),
+            lines(every),
+            f"up to {amount(most)} atomic updates of the same element follow one another"
+            if most > 1
+            else "atomic updates of the same elements follow one another",
+            busy,
         )
 
 
@@ -313,3 +253,19 @@ def _unit_axis(instruction: Instruction) -> str:
     units = (product[0] for product, factor in known.terms if len(product) == 1 and abs(factor) == 1)
     several = [each for product, _ in known.terms for each in product]  # the stride of i in D[i, i] is n + 1
     return next((each for each in units if isinstance(each, str) and several.count(each) == 1), "")
+
+
+def _unit_iname(seen: LaunchSeen, array: str) -> str:
+    """Return the sequential loop along which accesses of *array* have unit stride; empty if there is none."""
+    tags: Any = seen.given.arg_dict[array].dim_tags if array in seen.given.arg_dict else None
+    last = [number for number, tag in enumerate(tags or ()) if getattr(tag, "stride", None) == 1]
+    parts = [part for each in seen.given.instructions for part in parts_of(each)] if last else []
+    for access in (part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array):
+        index = access.index_tuple
+        others = {name for place, part in enumerate(index) if place != last[0] for name in get_dependencies(part)}
+        steps = CoefficientCollector()(index[last[0]])
+        names = [key.name for key, factor in steps.items() if isinstance(key, Variable) and factor == 1]
+        own = [name for name in names if name in seen.given.inames and not seen.given.inames[name].tags]
+        if own and own[0] not in others:
+            return own[0]
+    return ""

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from loopyperf.display import Table
 from loopyperf.errors import LoopyperfError, by_reason, in_short
-from loopyperf.explain.diagnosis import NOTHING, Diagnosis
+from loopyperf.explain.diagnosis import Diagnosis
 from loopyperf.explain.difference import Difference, signed
 from loopyperf.explain.difference_parts import LinePair
 from loopyperf.explain.drawings import embedded, memory_chart, timeline_chart, wait_class
@@ -136,7 +136,6 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         roofline_chart=_roofline_chart,
         wait_class=wait_class,
         waits=STALLS,
-        nothing=NOTHING,
         summaries={name: model.summary for name, model in MODELS.items()},
         style=Markup(_style()),
         script=Markup(script),

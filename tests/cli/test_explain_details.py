@@ -59,7 +59,10 @@ def diagnosis_facts(on: OnDevice) -> Iterator[str]:
     for each in shares_of_peak(found.longest, found.words):
         yield from (each.name, in_percent(each.share), each.note.removeprefix("◀ "))
     for finding in found.findings[:3]:
-        yield from (finding.change, duration(finding.seconds), *reasons(finding, found), *finding.recipe.how)
+        yield from (finding.change, *reasons(finding, found), *(() if finding.recipe.calls else finding.recipe.advice))
+        yield from () if finding.seconds is None else (duration(finding.seconds),)
+    for finding in [each for each in found.findings if each.recipe.calls][:1]:
+        yield from finding.recipe.how
     yield found.longest.traffic.in_words
     yield from (cell for row in accesses_table(found.longest, found.words).rows for cell in map(str, row))
     if found.longest.waiting is not None:

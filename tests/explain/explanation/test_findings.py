@@ -1,5 +1,6 @@
-"""Tests of findings: planted causes are found, and gains equal those of the changed kernels."""
+"""Tests of findings: planted causes are found, and recipes run as printed."""
 
+import ast
 import gc
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +14,9 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
-from loopyperf.explain.diagnosis import NOTHING, diagnosed
-from loopyperf.explain.findings import SIMULATIONS
+from loopyperf.explain.diagnosis import diagnosed
+from loopyperf.explain.findings import PREDICTIONS
+from loopyperf.explain.in_loopy import Call, ChangeRecipe
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.stages.cache import clear_memory
@@ -32,7 +34,7 @@ CAUSES = {
     "reduction": ("reduce once", "limited by barriers: 9 barriers per iteration of k"),
     "tail": ("smaller groups", "limited by the tail effect: 84 groups on 80 SMs: 4 execute 2 groups, the others 1"),
 }
-"""by kernel: the kind of the finding with the largest gain, and the start of the sentence on the cause"""
+"""by kernel: the kind of the first finding, and the start of the sentence on the cause"""
 
 
 @pytest.fixture(scope="module", params=PLANTED)
@@ -48,23 +50,25 @@ def test_planted_cause_is_the_first_finding_and_the_sentence(planted):
     assert advice.diagnosis.cause.startswith(cause)
 
 
-def test_gain_equals_that_of_the_kernel_fixed_by_hand(planted):
+def test_gain_is_at_least_that_of_the_kernel_fixed_by_hand(planted):
     _, advice, build, sizes = planted
-    mended = lpp.estimate(build(mended=True), device=V100, model="pipeline", parameters=sizes).seconds
     first = advice.findings[0]
-    assert first.seconds == pytest.approx(mended, rel=0.1)
-    assert first.seconds + first.gain == pytest.approx(advice.diagnosis.seconds)
+    if first.seconds is not None:
+        mended = lpp.estimate(build(mended=True), device=V100, model="pipeline", parameters=sizes).seconds
+        assert first.seconds <= 1.01 * mended
+        assert first.seconds + first.gain == pytest.approx(advice.diagnosis.seconds)
 
 
-def test_transformed_kernel_takes_the_simulated_time(planted):
-    _, advice, _, _ = planted
-    simulated = {each.change: each.seconds for each in advice.findings}
-    assert [each for each in advice.variants if each.refusal] == []
-    for each in advice.variants:
-        assert each.estimate is not None
-        assert each.estimate.seconds == pytest.approx(simulated[each.change], rel=0.1)
-    applied = {each.change for each in advice.findings if each.recipe.calls}
-    assert {each.change for each in advice.variants} == applied
+def test_each_time_is_that_of_the_kernel_changed_by_the_printed_text(planted):
+    _, advice, build, sizes = planted
+    timed = [each for each in advice.findings if each.seconds is not None]
+    assert [each.change for each in advice.variants] == [each.change for each in timed]
+    for each, applied in zip(timed, advice.variants, strict=True):
+        assert each.recipe.source in str(advice)
+        names: dict[str, Any] = {}
+        exec(each.recipe.source, names)
+        changed = lpp.estimate(names["change"](build()), device=V100, model="pipeline", parameters=sizes)
+        assert changed.seconds == applied.estimate.seconds == each.seconds
 
 
 @pytest.mark.parametrize(
@@ -79,15 +83,16 @@ def test_tail_effect_states_the_groups_of_each_core(groups: int, shares: str):
 def test_fixed_kernel_does_not_have_the_finding(planted):
     name, _, build, sizes = planted
     after = lpp.advise(build(mended=True), device=V100, parameters=sizes)
-    assert all(each.speedup < 1.1 for each in after.findings if each.kind == CAUSES[name][0])
+    found = [each.speedup or 2 for each in after.findings if each.kind == CAUSES[name][0]]
+    assert name == "contraction" or all(each < 1.1 for each in found)  # 30 values are better than the 60 by hand
 
 
-def test_at_most_eight_changed_programs_are_simulated(monkeypatch: pytest.MonkeyPatch):
-    simulated: list[str] = []
+def test_at_most_eight_changed_kernels_are_predicted(monkeypatch: pytest.MonkeyPatch):
+    predicted: list[str] = []
     model = DEVICE_MODELS["pipeline"]
 
     def time(self: DevicePredictor, kernel):
-        simulated.append(kernel.kernel)
+        predicted.append(kernel.kernel)
         return model.time(kernel)
 
     monkeypatch.setattr(DevicePredictor, "time", time)
@@ -95,12 +100,12 @@ def test_at_most_eight_changed_programs_are_simulated(monkeypatch: pytest.Monkey
         case = Case(build(), sizes, None)
         predictor = lpp.predictor(device=V100, model="pipeline")
         estimate = predictor.predict(case)
-        simulated.clear()
+        predicted.clear()
         found = diagnosed(case, predictor, estimate)
-        assert len(simulated) <= 1 + len(found.launches) + SIMULATIONS
-        simulated.clear()
+        assert len(predicted) <= 1 + len(found.launches) + PREDICTIONS
+        predicted.clear()
         assert diagnosed(case, predictor, estimate, findings=False).findings == ()
-        assert len(simulated) == 1 + len(found.launches)
+        assert len(predicted) == 1 + len(found.launches)
 
 
 def streaming(**options):
@@ -112,7 +117,7 @@ def streaming(**options):
 def test_advice_says_if_no_change_helps():
     advice = lpp.advise(streaming(assumptions="n >= 256 and n mod 256 = 0"), device=V100, n=2**24)
     assert advice.findings == ()
-    assert NOTHING in str(advice)
+    assert "found no waste that a change could remove; not tried: another algorithm" in " ".join(str(advice).split())
     assert advice.diagnosis.cause == "bound by DRAM bandwidth: busy for 99 % of the time"
 
 
@@ -233,8 +238,8 @@ def test_explain_without_findings_takes_little_longer_than_estimate(name: str):
     assert least["explain"] < 1.5 * least["estimate"], least
 
 
-TILE = 'knl = lp.add_prefetch(knl, "a", ["j_inner", "i_inner"], default_tag="l.auto")'
-BUFFER = 'knl = lp.buffer_array(knl, "b", ["j_inner", "i_inner"], init_expression="0", default_tag="l.auto")'
+TILE = 'knl = through_tile(knl, "a", ["j_inner", "i_inner"], [32, 8])'
+BUFFER = TILE.replace('"a"', '"b"')
 
 
 @pytest.mark.parametrize(
@@ -243,9 +248,10 @@ BUFFER = 'knl = lp.buffer_array(knl, "b", ["j_inner", "i_inner"], init_expressio
         ("b[i, j] = a[j, i]", 32, V100, "coalesce the accesses of a through a tile in shared memory", TILE),
         ("b[j, i] = a[i, j]", 32, V100, "coalesce the accesses of b through a tile in shared memory", BUFFER),
         ("b[i, j] = a[j, j]", 32, V100, "coalesce the accesses of a with another array layout", "store a so that"),
+        ("b[2*j, i] = a[i, j]", 32, V100, "coalesce the accesses of b with another array layout", "store b so that"),
         ("b[i, j] = a[i+1, j+1]", 16, "nvidia-gtx-280", "align the accesses of a, b with sectors", "pad a, b so that"),
     ],
-    ids=["a transposed load", "a transposed store", "a diagonal", "a shift"],
+    ids=["a transposed load", "a transposed store", "a diagonal", "a store of every second row", "a shift"],
 )
 def test_uncoalesced_accesses_use_a_tile_if_another_iname_has_stride_1(
     assignment: str, width: int, device: str, change: str, how: str
@@ -253,17 +259,18 @@ def test_uncoalesced_accesses_use_a_tile_if_another_iname_has_stride_1(
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         assignment,
-        [*(lp.GlobalArg(name, np.float32, shape="n + 2, n + 2") for name in "ab"), ...],
+        [*(lp.GlobalArg(name, np.float32, shape="2*n + 2, n + 2") for name in "ab"), ...],
         assumptions="n >= 32 and n mod 32 = 0",
         lang_version=(2018, 2),
     )
     knl = lp.split_iname(knl, "i", 256 // width, outer_tag="g.1", inner_tag="l.1")
     knl = lp.split_iname(knl, "j", width, outer_tag="g.0", inner_tag="l.0")
-    found = {each.change: each.recipe.how[0] for each in lpp.advise(knl, device=device, n=2048).findings}
-    assert found[change].startswith(how)
+    found = {each.change: each for each in lpp.advise(knl, device=device, n=2048).findings}[change]
+    assert any(line.strip().startswith(how) for line in found.recipe.how)
     if how in (TILE, BUFFER):
-        tiled = eval(how.removeprefix("knl = "), {"lp": lp, "knl": knl})
-        assert "barrier(" in lp.generate_code_v2(tiled).device_code()
+        assert "barrier(" in lp.generate_code_v2(found.apply(knl)).device_code()
+    else:
+        assert found.seconds is None
 
 
 def test_a_device_without_caches_gets_no_advice_about_caches():
@@ -289,3 +296,15 @@ def test_diagnosis_is_comparable_and_restored_from_the_cache():
     advice = lpp.advise(build(), device=V100, parameters=sizes)
     assert advice.diagnosis == lpp.advise(build(), device=V100, parameters=sizes).diagnosis
     assert replace(advice.diagnosis, cause="another") != advice.diagnosis
+
+
+def test_recipe_calls_known_functions_with_literals_only():
+    odd = 'a"]); import os; knl = (["'
+    recipe = ChangeRecipe("", (Call("retag_inames", [{odd: None}]),))
+    (change,) = [each for each in ast.parse(recipe.source).body if isinstance(each, ast.FunctionDef)]
+    first = change.body[0]
+    assert isinstance(first, ast.Assign)
+    assert isinstance(first.value, ast.Call)
+    assert ast.literal_eval(first.value.args[1]) == {odd: None}
+    with pytest.raises(ValueError, match="not a transformation: 'system'"):
+        ChangeRecipe("", (Call("system", ["true"]),)).apply(streaming())

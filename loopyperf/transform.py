@@ -1,0 +1,286 @@
+"""Transformations of Loopy kernels that Loopy does not offer as one call; the recipes of ``loopyperf advise`` use them.
+
+Each function takes and returns a translation unit with one kernel, and keeps its results, up to rounding.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from loopy.kernel.data import GroupInameTag, InameImplementationTag
+from loopy.kernel.instruction import Assignment, AtomicInit, AtomicLoad, AtomicUpdate
+from loopy.symbolic import IdentityMapper, Reduction, TypeCast, get_dependencies
+from loopy.transform import data
+from pymbolic import var
+from pymbolic.primitives import Sum
+
+Unit = lp.TranslationUnit
+__all__ = [
+    "in_single_precision",
+    "partial_sums",
+    "private_histogram",
+    "reduce_in_group",
+    "retag_inames",
+    "several_per_work_item",
+    "sum_first",
+    "through_tile",
+    "without_inames",
+]
+
+
+def retag_inames(unit: Unit, tags: Mapping[str, str | None]) -> Unit:
+    """Return *unit* with the given inames tagged anew; None removes a tag. Loopy itself only adds tags."""
+    kernel = unit.default_entrypoint
+    for iname in tags:
+        kernel = cast("Any", lp.untag_inames)(kernel, iname, InameImplementationTag)
+    return lp.tag_inames(unit.with_kernel(kernel), {iname: tag for iname, tag in tags.items() if tag is not None})
+
+
+def several_per_work_item(unit: Unit, numbers: Mapping[str, int]) -> Unit:
+    """Return *unit* with groups that do the work of several: *numbers* has their number by group iname.
+
+    A work-item then computes several results at once, in instruction-level parallel loops (``ilp``). Instructions whose
+    results do not depend on such a loop, like loads of a tile, execute once. Tiles are stored one behind the other.
+    """
+    for iname, number in numbers.items():
+        (tag,) = [str(each) for each in unit.default_entrypoint.inames[iname].tags]
+        unit = retag_inames(unit, {iname: None})
+        unit = lp.split_iname(unit, iname, number, outer_tag=tag, inner_iname=f"{iname}_each", inner_tag="ilp")
+        kernel = unit.default_entrypoint
+        every = {each.id for each in kernel.instructions if f"{iname}_each" in each.within_inames}
+        if once := every - _depending_on(kernel, f"{iname}_each"):
+            match = " or ".join(f"id:{each}" for each in sorted(once))
+            unit = unit.with_kernel(lp.remove_inames_from_insn(kernel, frozenset((f"{iname}_each",)), match))
+        unit = _stored_apart(unit, f"{iname}_each")
+    return unit
+
+
+def _depending_on(kernel: lp.LoopKernel, iname: str) -> set[str]:
+    """Return the ids of the instructions that depend on *iname*, or that must execute for each value of it."""
+    found: set[str] = set()
+    varying = {iname}
+    instructions = [each for each in kernel.instructions if iname in each.within_inames]
+    while True:
+        new = [
+            each
+            for each in instructions
+            if each.id not in found
+            and (
+                varying & (each.dependency_names() | each.reduction_inames())
+                or not isinstance(each, Assignment)
+                or set(each.assignee_var_names()) & each.read_dependency_names()
+            )
+        ]
+        if not new:
+            return found
+        for each in new:
+            found.add(each.id)
+            varying |= set(each.assignee_var_names()) & kernel.temporary_variables.keys()
+
+
+def _stored_apart(unit: Unit, iname: str) -> Unit:
+    """Return *unit* with a copy of each temporary array for each value of *iname*, one behind the other in memory."""
+    kernel = unit.default_entrypoint
+    written = {
+        name for each in kernel.instructions if iname in each.within_inames for name in each.assignee_var_names()
+    }
+    for name in sorted(written & kernel.temporary_variables.keys()):
+        array: Any = kernel.temporary_variables[name]
+        strides: list[Any] = [getattr(each, "stride", None) for each in array.dim_tags or ()]
+        if not strides or not all(isinstance(each, int | np.integer) for each in (*strides, *array.shape)):
+            continue  # Loopy adds an axis where it replaces the loop
+        size = 1 + sum((length - 1) * stride for length, stride in zip(array.shape, strides, strict=True))
+        unit = lp.privatize_temporaries_with_inames(unit, frozenset((iname,)), frozenset((name,)))
+        unit = lp.tag_array_axes(unit, name, ", ".join(f"stride:{each}" for each in (*strides, size)))
+    return unit
+
+
+def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
+    """Return *unit* with the reduction over *iname* in *number* accumulators, which do not wait for one another."""
+    part, each = f"{iname}_part", f"{iname}_each"
+    unit = lp.split_iname(unit, iname, number, inner_iname=part)
+    unit = lp.split_reduction_outward(unit, part)
+    unit = cast("Any", data).reduction_arg_to_subst_rule(unit, part, subst_rule_name=f"{iname}_partial")
+    unit = lp.precompute(
+        unit,
+        f"{iname}_partial",
+        part,
+        precompute_inames=each,
+        temporary_name=f"{iname}_sums",
+        temporary_address_space=lp.AddressSpace.PRIVATE,
+        default_tag=None,
+    )
+    return lp.tag_inames(unit, {each: "ilp", part: "unr"})
+
+
+def reduce_in_group(unit: Unit, update: str, inames: Collection[str]) -> Unit:
+    """Return *unit* with the atomic sum *update*, an instruction's id, once per group instead of once per work-item.
+
+    The work-items along *inames* first sum their values in a tree in local memory. Raises :class:`ValueError` if
+    *update* does not add to an element.
+    """
+    kernel = unit.default_entrypoint
+    instruction = cast("Assignment", kernel.id_to_insn[update])
+    total = Reduction("sum", tuple(sorted(inames)), _added(instruction))
+    within = instruction.within_inames - frozenset(inames)
+    reduced = instruction.copy(expression=Sum((instruction.assignee, total)), within_inames=within)
+    return unit.with_kernel(
+        kernel.copy(instructions=[reduced if each.id == update else each for each in kernel.instructions])
+    )
+
+
+def private_histogram(unit: Unit, update: str, work_items: Sequence[int]) -> Unit:
+    """Return *unit* with the atomic sums *update*, an instruction's id, in a copy of the array for each group.
+
+    The copy is in local memory. The work-items of a group, of which there are *work_items* along each axis, clear it at
+    the start and add it to the array at the end. Raises :class:`ValueError` if *update* does not add to an element.
+    """
+    kernel = unit.default_entrypoint
+    instruction = cast("Assignment", kernel.id_to_insn[update])
+    name, added = cast("Any", instruction.assignee).aggregate.name, _added(instruction)
+    array: Any = kernel.arg_dict[name]
+    (length,) = array.shape
+    copy, clear, add = f"{name}_of_group", f"{name}_clear", f"{name}_add"
+    bins = var(copy)[cast("Any", instruction.assignee).index]
+    groups = frozenset(each for each in instruction.within_inames if kernel.inames[each].tags_of_type(GroupInameTag))
+    own = instruction.copy(
+        assignee=bins,
+        expression=bins + added,
+        atomicity=(AtomicUpdate(copy),),
+        depends_on=instruction.depends_on | {clear},
+    )
+    first = Assignment(
+        var(copy)[var(clear)], 0, id=clear, within_inames=groups | {clear}, atomicity=(AtomicInit(copy),)
+    )
+    last = Assignment(
+        var(name)[var(add)],
+        var(name)[var(add)] + var(copy)[var(add)],
+        id=add,
+        within_inames=groups | {add},
+        depends_on=frozenset((update,)),
+        atomicity=(AtomicUpdate(name), AtomicLoad(copy)),
+    )
+    shared = lp.TemporaryVariable(copy, array.dtype, shape=(length,), address_space=lp.AddressSpace.LOCAL)
+    domains = [isl.BasicSet(f"{{ [{iname}] : 0 <= {iname} < {length} }}") for iname in (clear, add)]
+    instructions = [own if each.id == update else each for each in kernel.instructions]
+    changed = kernel.copy(
+        domains=[*kernel.domains, *domains],
+        instructions=[*instructions, first, last],
+        temporary_variables={**kernel.temporary_variables, copy: shared},
+    )
+    unit = unit.with_kernel(changed)
+    for iname in (clear, add):
+        unit = _along_group(unit, [iname], f"{iname}_element", work_items)
+    return unit
+
+
+def _added(update: Assignment) -> Any:
+    """Return what *update* adds to its element."""
+    expression = update.expression
+    terms = [each for each in expression.children if each != update.assignee] if isinstance(expression, Sum) else []
+    array = update.assignee_var_names()[0]
+    is_sum = isinstance(expression, Sum) and len(terms) == len(expression.children) - 1
+    if not is_sum or any(array in get_dependencies(each) for each in terms):
+        raise ValueError(f"instruction {update.id!r} does not add to an element")
+    return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
+
+
+def sum_first(unit: Unit, iname: str) -> Unit:
+    """Return *unit* with sums over *iname* of other sums as sums of sums over *iname*.
+
+    If the other sums are reductions among work-items, these happen once instead of in each iteration of *iname*.
+    Raises :class:`ValueError` if there are no such sums.
+    """
+    swapped = _SumFirst(iname)
+    kernel = unit.default_entrypoint
+    instructions = [each.with_transformed_expressions(swapped) for each in kernel.instructions]
+    if not swapped.found:
+        raise ValueError(f"no sum over {iname!r} of other sums")
+    return unit.with_kernel(kernel.copy(instructions=instructions))
+
+
+class _SumFirst(IdentityMapper[[]]):
+    """Exchanges two nested sums, of which the outer one is over an iname."""
+
+    def __init__(self, iname: str) -> None:
+        super().__init__()
+        self.iname, self.found = iname, False
+
+    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Any:
+        inner: Any = expr.expr
+        sums = isinstance(inner, Reduction) and all(str(each.operation) == "sum" for each in (expr, inner))
+        if not sums or self.iname not in expr.inames:
+            return super().map_reduction(expr, *args, **kwargs)
+        self.found = True
+        return Reduction("sum", tuple(inner.inames), Reduction("sum", tuple(expr.inames), inner.expr))
+
+
+def without_inames(unit: Unit, inames: Collection[str], tags: Mapping[str, str | None]) -> Unit:
+    """Return *unit* without *inames*, on which no instruction depends; *tags* maps the others to axes anew."""
+    kernel = unit.default_entrypoint
+    instructions = [each.copy(within_inames=each.within_inames - frozenset(inames)) for each in kernel.instructions]
+    kernel = lp.remove_unused_inames(kernel.copy(instructions=instructions), tuple(inames))
+    return retag_inames(unit.with_kernel(kernel), tags)
+
+
+def in_single_precision(unit: Unit, names: Collection[str] = ()) -> Unit:
+    """Return *unit* with the arguments and temporaries *names*, and all literals and casts, in single precision."""
+    kernel = unit.default_entrypoint
+    arguments = [each.copy(dtype=np.float32) if each.name in names else each for each in kernel.args]
+    temporaries = {
+        name: each.copy(dtype=np.float32) if name in names else each
+        for name, each in kernel.temporary_variables.items()
+    }
+    shorter = _Shorter()
+    instructions = [each.with_transformed_expressions(shorter) for each in kernel.instructions]
+    return unit.with_kernel(kernel.copy(args=arguments, temporary_variables=temporaries, instructions=instructions))
+
+
+class _Shorter(IdentityMapper[[]]):
+    """Replaces literals and casts to double precision by those to single precision."""
+
+    def map_constant(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        return np.float32(expr) if isinstance(expr, np.float64) else expr
+
+    def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
+        child = self.rec(expr.child)
+        return TypeCast(np.float32, child) if expr.type.numpy_dtype == np.float64 else TypeCast(expr.type, child)
+
+
+def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequence[int]) -> Unit:
+    """Return *unit* with the accesses of *array* along *inames* through a tile in local memory.
+
+    All work-items of a group, of which there are *work_items* along each axis, load the tile together, or store it if
+    the kernel only writes the array: neighboring ones access neighboring elements. Rows are longer by one element.
+    """
+    kernel = unit.default_entrypoint
+    if any(array in each.read_dependency_names() for each in kernel.instructions):
+        unit = lp.add_prefetch(unit, array, list(inames), default_tag=None)
+    else:
+        unit = lp.buffer_array(unit, array, list(inames), init_expression="0", default_tag=None)
+    changed = unit.default_entrypoint
+    (tile,) = changed.temporary_variables.keys() - kernel.temporary_variables.keys()
+    strides: list[Any] = [getattr(each, "stride", None) for each in changed.temporary_variables[tile].dim_tags or ()]
+    if not all(isinstance(each, int | np.integer) for each in strides):
+        raise ValueError(f"the size of a tile of {array!r} depends on the sizes of the kernel")
+    if len(strides) > 1:
+        row = strides[-2]
+        longer = [each // row * (row + 1) if each >= row else each for each in strides]
+        unit = lp.tag_array_axes(unit, tile, ", ".join(f"stride:{each}" for each in longer))
+    new = changed.all_inames() - kernel.all_inames()
+    for each in changed.instructions:
+        own = sorted(each.within_inames & new)
+        if own:
+            unit = _along_group(unit, own, f"{each.id}_element", work_items)
+    return unit
+
+
+def _along_group(unit: Unit, inames: Sequence[str], name: str, work_items: Sequence[int]) -> Unit:
+    """Return *unit* with the iterations of *inames* distributed over the work-items of a group."""
+    unit = lp.join_inames(unit, inames, name) if len(inames) > 1 else lp.rename_iname(unit, inames[0], name)
+    for axis, number in enumerate(work_items):
+        unit = lp.split_iname(unit, name, number, inner_tag=f"l.{axis}", outer_iname=f"{name}_{axis}")
+        name = f"{name}_{axis}"
+    return unit
