@@ -340,14 +340,6 @@ def test_tables_follow_columns_and_are_as_wide_as_needed_in_a_pipe(monkeypatch: 
     assert 80 < widest <= 85 < max(map(len, piped.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("columns", ["", "0", "wide"])
-def test_invalid_columns_variable_is_ignored(columns: str):
-    started = [sys.executable, "-m", "loopyperf", "devices"]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": columns}
-    printed = subprocess.run(started, env=variables, capture_output=True, text=True, check=True).stdout
-    assert printed == run("devices").stdout
-
-
 # }}}
 
 

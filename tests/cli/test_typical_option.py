@@ -51,7 +51,7 @@ def test_each_command_that_takes_a_kernel_accepts_typical(tmp_path: Path, comman
     model = ("--model", "roofline") if command in ("estimate", "rank") else ()
     done = run_on_rows(tmp_path, command, "--typical", "j=27", *model, *page)
     assert done.exit_code == 0, done.output
-    is_shown = command not in ("rank", "report")
+    is_shown = command != "rank"
     assert ("rows(n=4096, typically j=27) on " in done.output) == is_shown
 
 
@@ -60,7 +60,7 @@ def test_more_iterations_take_longer(tmp_path: Path) -> None:
         json.loads(run_on_rows(tmp_path, "estimate", "--model", "roofline", "--json", "--typical", each).stdout)[
             "seconds"
         ]
-        for each in ("j=27", "j=270.5")
+        for each in ("j=270", "j=2700.5")
     )
     assert long > 5 * short
 
@@ -83,7 +83,7 @@ def test_invalid_typical_values_are_refused(tmp_path: Path, settings: list[str],
     extra = (word for each in settings for word in ("--typical", each))
     refused = run_on_rows(tmp_path, "estimate", "--model", "roofline", *extra)
     assert refused.exit_code == 2
-    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--typical': {message}"
+    assert refused.stderr.startswith(f"Error: Invalid value for '--typical': {message} ")
 
 
 def test_condition_may_contain_an_equals_sign() -> None:
