@@ -11,6 +11,8 @@ import sys
 from collections import defaultdict
 from random import Random
 
+from parts.tables import show, table
+
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import geometric_mean
 from loopyperf.calibration.archived import measured_kernels, within_the_model
@@ -25,8 +27,8 @@ def main(archive: str, device: str) -> None:
     """Print the errors on each class in *archive*, and on all classes."""
     files = measurement_kernels()
     classes: dict[str, list[lpp.Measured]] = defaultdict(list)
-    rows = list(measured_kernels(within_the_model(read_archive(archive), files), files))
-    for each in Random(1).sample(rows, len(rows)):
+    measurements = list(measured_kernels(within_the_model(read_archive(archive), files), files))
+    for each in Random(1).sample(measurements, len(measurements)):
         classes[each.kernel_class].append(each)
     predictors = [lpp.predictor(device=device, model="pipeline"), lpp.predictor(device=device)]
     errors = {
@@ -39,8 +41,10 @@ def main(archive: str, device: str) -> None:
         for name, measured in sorted(classes.items())
     }
     means = map(geometric_mean, zip(*errors.values(), strict=True))
-    for name, (published, fitted) in [*errors.items(), ("all classes", tuple(means))]:
-        print(f"{name:32} pipeline {published:4.0%}, {predictors[1].model} {fitted:4.0%}")
+    printed = table("class", "pipeline", predictors[1].model)
+    for name, found in [*errors.items(), ("all classes", means)]:
+        printed.add_row(name, *(f"{each:.0%}" for each in found))
+    show(printed)
 
 
 if __name__ == "__main__":

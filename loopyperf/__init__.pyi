@@ -30,6 +30,7 @@ from .errors import LoopyperfError as LoopyperfError
 from .errors import LoopyperfWarning as LoopyperfWarning
 from .errors import MeasurementError as MeasurementError
 from .errors import MissingNumberError as MissingNumberError
+from .errors import MissingSizeError as MissingSizeError
 from .errors import ModelInputError as ModelInputError
 from .errors import OccupancyError as OccupancyError
 from .errors import ParameterError as ParameterError

@@ -84,7 +84,8 @@ def coverage_command(
                 "calibrate again, or give --group-size to examine the kernels"
             )
     found = [{**structs.asdict(row), "gap": row.gap} for row in rows]
-    print_in(form, lambda: [coverage_text(rows)], lambda: found, lambda: found)
+    if form != "text" or any(row.configurations for row in rows):
+        print_in(form, lambda: [coverage_text(rows)], lambda: found, lambda: found)
     if form == "text" and not is_quiet():
         show_gaps(rows, at_most=len(rows))
 

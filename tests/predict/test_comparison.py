@@ -86,11 +86,13 @@ def test_missing_device_parameters_are_reported():
 
 
 def test_text_has_a_line_for_each_model(comparison: lpp.Comparison):
-    lines = str(comparison).splitlines()
-    assert lines[0] == f"doubled(n={N}) on nvidia-v100: 13 models, 3 without a prediction"
-    assert lines[1].split()[-2:] == ["time", "cycles"]
-    assert [line.split()[0] for line in lines[2:15]] == list(comparison.estimates)
-    reasons = " ".join(lines[15:]).split("no prediction: ")[1:]
+    report = comparison.report_text()
+    assert report.head.startswith(f"doubled(n={N}) on nvidia-v100: ")
+    assert report.head.endswith("13 models, 3 without a prediction")
+    (table,) = report.tables
+    assert list(table.headings)[-2:] == ["time", "cycles"]
+    assert [row[0] for row in table.rows] == list(comparison.estimates)
+    reasons = " ".join(str(comparison).split()).split("no prediction: ")[1:]
     assert [sentence.partition(":")[0] for sentence in reasons] == list(comparison.refusals)
 
 

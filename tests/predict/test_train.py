@@ -77,7 +77,7 @@ def test_residual_model_can_be_compared_with_other_models(learned: lpp.ResidualM
     expected = lpp.estimate(doubled(), n=4096, model="learned", fit=learned)
     for fit in (learned, tmp_path / "learned.json"):
         compared = lpp.compare(doubled(), n=4096, fit=fit, models=["roofline", "linear", "learned"])
-        assert list(compared.estimates) == ["roofline", "learned"]
+        assert list(compared.estimates) == ["learned", "roofline"]
         assert compared.estimates["learned"] == expected
 
 

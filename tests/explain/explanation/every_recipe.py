@@ -25,7 +25,8 @@ def every_recipe(
     """
     device = lpp.load_device(V100)
     case: Any = Case(unit, sizes)
-    reviews = diagnosed(case, device, lpp.predictor(device=device, model="pipeline"), findings=False).launches
+    predictor = lpp.predictor(device=device, model="pipeline")
+    reviews = diagnosed(case, predictor, predictor.predict(case), findings=False).launches
     for seen, candidate in candidates_of(case, stages_of(case, device), reviews, 0.0):
         for recipe in (each for each in recipes_of(seen, candidate) if each.calls):
             try:

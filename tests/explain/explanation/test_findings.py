@@ -156,8 +156,12 @@ def test_simulated_numbers_are_scaled_to_a_fit_of_counts():
     assert (on.first, on.diagnosis.is_scaled, simulated.diagnosis.is_scaled) == ("linear", True, False)
     factor = float(on.estimate) / float(simulated.estimate)
     assert on.diagnosis.seconds == pytest.approx(float(on.estimate))
-    pairs = zip(on.diagnosis.findings, simulated.diagnosis.findings, strict=True)
+    pairs = zip(on.diagnosis.launches, simulated.diagnosis.launches, strict=True)
     assert all(one.seconds == pytest.approx(factor * other.seconds) for one, other in pairs)
+    for each in on.diagnosis.findings:
+        if each.seconds is not None:
+            changed = lpp.estimate(each.apply(build()), device="amd-r9-fury", parameters=sizes)
+            assert (changed.model, each.seconds) == ("linear", pytest.approx(float(changed)))
     assert "'linear' predicts only the run time; all else is simulated" in str(on)
 
 

@@ -30,7 +30,7 @@ CAUSES = {
     "transposed": ("transpose", "each store of b takes 32 sectors (minimum 4)"),
     "spilling": ("fewer values", "256 values per work-item take 255 registers, and 57 more spill"),
     "beyond the cache": ("cache blocks", "bound by DRAM bandwidth: DRAM moves 8.59 GB, 1.88 times the compulsory"),
-    "short": ("fewer launches", "dominated by launch overhead: 64 groups of 64 work-items take"),
+    "short": ("fewer launches", "dominated by launch overhead"),
     "tiled": ("several results", "2 loads from shared memory per multiply-add"),
     "by rows": ("transpose", "each load of a takes 32 sectors (minimum 4)"),
 }

@@ -237,7 +237,8 @@ def test_no_memory_parallelism_benefit_at_full_bandwidth(code: str):
 def test_time_equals_the_gpuperf_estimate():
     (advice,) = lpp.advise(doubled(), n=2**20, device=V100)
     estimate = lpp.estimate(doubled(), n=2**20, device=V100, model="gpuperf")
-    assert advice.seconds == pytest.approx(estimate.seconds, rel=1e-12)
+    launch = estimate.breakdown.by_property()["launches"]
+    assert advice.seconds == pytest.approx(estimate.seconds - launch, rel=1e-9)
 
 
 # }}}
