@@ -227,7 +227,7 @@ PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
         type=SIZES,
         callback=by_name,
         metavar="NAME=VALUE",
-        help="Set a size of the kernel, or several: n=4k, n=1k,2k or n=256:8k:*2; repeat for more sizes.",
+        help="Set a size of the kernel, or several: `n=1k,2k` or `n=256:8k:*2`; repeat for more sizes.",
     ),
     "sizes after": click.option(
         "--set-after",
