@@ -191,6 +191,11 @@ def _repeated(*names: str, **words: Any) -> Callable[[Declared], Declared]:
     return click.option(*names, multiple=True, callback=each_once, **words)
 
 
+def _sizes(option: str, name: str, words: str, each: NamedValue = SIZE) -> Callable[[Declared], Declared]:
+    """Declare an *option* that sets sizes, with the help text *words*; *each* parses one."""
+    return click.option(option, name, multiple=True, type=each, callback=by_name, metavar="NAME=VALUE", help=words)
+
+
 def _of_builder(name: str, metavar: str) -> Callable[[Declared], Declared]:
     """Declare a kernel or variants, and the arguments of the function that builds them."""
     source = click.argument(name, type=KERNEL_SOURCE, metavar=metavar)
@@ -211,32 +216,15 @@ PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
     "kernel": _of_builder("kernel", "FILE.py:FUNCTION"),
     "other": click.argument("other", type=KERNEL_SOURCE, metavar="[FILE.py:FUNCTION]", required=False),
     "variants": _of_builder("variants", "FILE.py:VARIANTS"),
-    "sizes": click.option(
+    "sizes": _sizes("--set", "parameters", "Set a size of the kernel; repeat for more."),
+    "several sizes": _sizes(
         "--set",
         "parameters",
-        multiple=True,
-        type=SIZE,
-        callback=by_name,
-        metavar="NAME=VALUE",
-        help="Set a size of the kernel; repeat for more.",
+        "Set a size of the kernel, or several: `n=1k,2k` or `n=256:8k:*2`; repeat for more sizes.",
+        SIZES,
     ),
-    "several sizes": click.option(
-        "--set",
-        "parameters",
-        multiple=True,
-        type=SIZES,
-        callback=by_name,
-        metavar="NAME=VALUE",
-        help="Set a size of the kernel, or several: `n=1k,2k` or `n=256:8k:*2`; repeat for more sizes.",
-    ),
-    "sizes after": click.option(
-        "--set-after",
-        "after",
-        multiple=True,
-        type=SIZE,
-        callback=by_name,
-        metavar="NAME=VALUE",
-        help="Set a size of the second kernel, overriding --set; repeat for more.",
+    "sizes after": _sizes(
+        "--set-after", "after", "Set a size of the second kernel, overriding --set; repeat for more."
     ),
     "typical": click.option(
         "--typical",
