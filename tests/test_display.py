@@ -15,10 +15,10 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction
-from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.calibration.fits import ResidualSummary
 from loopyperf.calibration.residual_model import Record, Score, TrainingRecord
 from loopyperf.device.description import Throughput
+from loopyperf.device.device_library import bundled_fits
 from loopyperf.display import Shown, Table
 from loopyperf.errors import LoopyperfError, unanswered
 from loopyperf.idg import Idg

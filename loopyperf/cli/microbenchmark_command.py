@@ -8,7 +8,7 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show, show_beside
-from loopyperf.cli.devices_command import as_plain_values, device_text, show_device
+from loopyperf.cli.device_text import as_plain_values, device_text, show_device
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.cli.streams import Form, Records, check_writable, standard_error
 from loopyperf.device.device_files import description_text

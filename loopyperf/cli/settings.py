@@ -9,7 +9,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -18,7 +18,7 @@ from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.cli.completion import folders, names_or_files
 from loopyperf.cli.kernel_source import ARGUMENTS, KERNEL_SOURCE
-from loopyperf.cli.streams import Form, Output
+from loopyperf.cli.streams import Declared, Output, form
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS
@@ -160,7 +160,6 @@ class BackendName(click.ParamType[str]):
 BACKEND = BackendName()
 
 
-Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 """option value -> whether the weights of a linear fit must be non-negative; None: whichever generalizes better"""
 FILE = click.Path(path_type=Path)
@@ -292,18 +291,6 @@ def predicting(*names: str) -> Callable[[Declared], Declared]:
         return command
 
     return declared
-
-
-def form(command: Declared) -> Declared:
-    """Declare the output formats of *command*."""
-    forms = click.option(
-        "--format",
-        "form",
-        type=click.Choice(get_args(Form)),
-        default="text",
-        help="Output format; json: the whole answer; csv: its rows, in base SI units; md: its tables, as Markdown.",
-    )
-    return forms(click.option("--json", "form", flag_value="json", help="Same as --format json.")(command))
 
 
 # }}}
