@@ -76,7 +76,7 @@ def _plain(measured: MeasuredDescription) -> dict[str, Any]:
     """Return the measured parameters as values for JSON."""
     absent = {refusal.name: refusal.reason for refusal in measured.refusals}
     error = None if measured.prediction is None else measured.prediction.error
-    return {**as_plain_values(measured.device), "absent": absent, "error on the iterative barrier kernel": error}
+    return {**as_plain_values(measured.device), "absent": absent, "barrier_kernel_error": error}
 
 
 def _show(measured: MeasuredDescription) -> None:

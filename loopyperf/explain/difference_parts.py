@@ -76,6 +76,8 @@ class ResourcePair:
 class LinePair:
     """The cost of a source line on both sides."""
 
+    DERIVED = ("change",)
+
     line: SourceLine
     """line of the first side, or of the second if only that has it"""
     other: SourceLine | None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from loopyperf.display import ReportText, Shown, Table, Tabular, called, plain
+from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import Diagnosis
 from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text, waiting_in_words
@@ -89,7 +89,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OnDevice(Shown):
+class OnDevice(Tabular):
     """The explanation of a kernel's run time on one device."""
 
     device: str
@@ -238,22 +238,6 @@ class OnDevice(Shown):
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)
             yield f"{len(others)} other models: {low} to {high}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as JSON-serializable values."""
-        return {
-            "device": self.device,
-            "name": self.name,
-            "first": self.first,
-            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
-            "refusals": dict(self.refusals),
-            "clock": self.clock,
-            "cores": self.cores,
-            "roofline": None if self.roofline is None else self.roofline.to_dict(),
-            "advice": [each.to_dict() for each in self.advice],
-            "gaps": dict(self.gaps),
-            "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
-        }
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Tabular):
@@ -304,16 +288,3 @@ class Explanation(Tabular):
             for on in self.devices
             for cost in self.lines(on)
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as JSON-serializable values."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "about": self.about,
-            "listing": [line.to_dict() for line in self.listing],
-            "devices": [each.to_dict() for each in self.devices],
-            "refusals": dict(self.refusals),
-            "code": None if self.code is None else self.code.to_dict(),
-        }
