@@ -31,9 +31,9 @@ NUMPY_SIZE: dict[str, Callable[..., Any]] = {
 def test_numpy_size_gives_the_same_json_as_python_size(ask: Callable[..., Any]) -> None:
     from_python, from_numpy = (ask(n=n) for n in (4096, np.int64(4096)))
     assert json.dumps(from_numpy.to_dict()) == json.dumps(from_python.to_dict())
-    fields = from_python.to_dict()
-    rows = [row for value in fields.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
-    assert [key for row in (fields, *rows) for key in row if " " in key] == []
+    fields: dict[str, Any] = from_python.to_dict()
+    rows: list[dict[str, Any]] = [row for rows in fields.values() if isinstance(rows, list) for row in rows]
+    assert [key for row in (fields, *rows) if isinstance(row, dict) for key in row if " " in key] == []
 
 
 def test_occupancy_comparisons_compare_by_value() -> None:
