@@ -16,6 +16,7 @@ from loopyperf.device.device_library import (
     NEAREST,
     KnownFile,
     bundled_fits,
+    head_of_fit,
     is_one_device,
     known_descriptions,
     known_fits,
@@ -154,7 +155,7 @@ def _is_for(known: KnownFile, slug: str) -> bool:
     if is_one_device(known.slug, slug):
         return True
     try:
-        return device_slug(_read(str(known.path)).device) == slug
+        return device_slug(head_of_fit(known.path).device) == slug
     except FitFileError:
         return False
 

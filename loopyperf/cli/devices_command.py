@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any
 
 import click
-import msgspec
 
 from loopyperf.cli import streams
 from loopyperf.cli.command_table import Summaries
@@ -14,10 +13,16 @@ from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.console import print_in
 from loopyperf.cli.streams import Form
 from loopyperf.device.device_files import load_description
-from loopyperf.device.device_library import KnownFile, known_descriptions, known_fits, listed_as, load_device
+from loopyperf.device.device_library import (
+    KnownFile,
+    head_of_fit,
+    known_descriptions,
+    known_fits,
+    listed_as,
+    load_device,
+)
 from loopyperf.display import ReportText, Table
-from loopyperf.errors import DeviceFileError, one_line
-from loopyperf.files import MOST, read_bytes
+from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.units import number_of, prefixed
 
 
@@ -169,18 +174,11 @@ def _with_file(known: KnownFile) -> KnownDevice:
     )
 
 
-class Provenance(msgspec.Struct):
-    """The fields of a fit file that the list shows; reading all of them needs the models."""
-
-    device: str
-    backend: str = ""
-
-
 def _fit(known: KnownFile) -> tuple[str, KnownFit]:
     """Return the full name of a fit's device and the fit; for an unreadable one, its path and the error."""
     fit = KnownFit(known.model, known.origin, str(known.path))
     try:
-        found = msgspec.json.decode(read_bytes(known.path, MOST), type=Provenance)
-    except (OSError, ValueError, RecursionError) as error:
-        return "", replace(fit, error=f"cannot read the fit file {known.path}: {one_line(error)}")
+        found = head_of_fit(known.path)
+    except FitFileError as error:
+        return "", replace(fit, error=str(error))
     return found.device, replace(fit, backend=found.backend)

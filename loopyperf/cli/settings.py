@@ -22,7 +22,6 @@ from loopyperf.cli.streams import Declared, Output, form
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS
-from loopyperf.search.task import BOUNDS
 from loopyperf.stages.compiled import COMPILERS
 
 Number = int | float
@@ -265,12 +264,6 @@ PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
     ),
     "findings": click.option(
         "--findings/--no-findings", default=True, help="Simulate changes that may make the kernel faster."
-    ),
-    "bounds": _repeated(
-        "--bounds",
-        help=f"Lower bound by which to skip slow variants: {' or '.join(BOUNDS)}; repeat for both. Requires --top.",
-        type=click.Choice(BOUNDS),
-        metavar="BOUND",
     ),
 }
 """name -> declaration; each occurs only here, so that it means the same in all commands"""

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import SUFFIX, device_slug, is_path, load_description
-from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
-from loopyperf.files import below_home, file_names, is_folder, is_there, user_data, user_data_name
+from loopyperf.errors import DeviceFileError, FitFileError, UnknownDeviceError, one_line
+from loopyperf.files import MOST, below_home, file_names, is_folder, is_there, read_bytes, user_data, user_data_name
 
 BUNDLED = Path(__file__).parent / "catalog"
 """folder of the device files that come with loopyperf"""
@@ -80,6 +82,21 @@ def known_fits() -> tuple[KnownFile, ...]:
         if name.endswith(".json")
     ]
     return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
+
+
+class FitHead(msgspec.Struct):
+    """The fields of a fit that identify it; to read all of them, :mod:`loopyperf.calibration.fits` needs the models."""
+
+    device: str
+    backend: str = ""
+
+
+def head_of_fit(path: Path) -> FitHead:
+    """Return the device and backend of the fit at *path*; raises :class:`FitFileError` if they cannot be read."""
+    try:
+        return msgspec.json.decode(read_bytes(path, MOST), type=FitHead)
+    except (OSError, ValueError, RecursionError) as error:
+        raise FitFileError(f"cannot read the fit file {path}: {one_line(error)}") from error
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
