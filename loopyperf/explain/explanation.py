@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import inf
 from typing import Any
 
 from loopyperf.display import ReportText, Table, Tabular, called
-from loopyperf.errors import unanswered
+from loopyperf.errors import LoopyperfError, unanswered
 from loopyperf.explain.diagnosis import Diagnosis
 from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text, waiting_in_words
 from loopyperf.explain.review import LaunchReview
@@ -274,6 +275,13 @@ class Explanation(Tabular):
         screen = first.report_text()
         beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
         return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
+
+    def _repr_html_(self) -> str:
+        """Return the first screen of the report; without the extra ``report``, the report text."""
+        try:
+            return import_module("loopyperf.explain.page").first_screen_of(self)
+        except LoopyperfError:
+            return self.report_text().html()
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each source line and device, with its seconds and its share of the run time."""
