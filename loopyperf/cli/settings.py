@@ -179,9 +179,14 @@ def _remembered(context: click.Context, option: click.Parameter, settings: tuple
     context.meta[ARGUMENTS] = by_name(context, option, settings)
 
 
+def single_name(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return the single name in comma-separated *values* as :func:`single_value` does."""
+    return single_value(context, option, listed_once(context, option, values))
+
+
 def _once(*names: str, **words: Any) -> Callable[[Declared], Declared]:
-    """Declare an option that may be given only once."""
-    return click.option(*names, multiple=True, callback=single_value, **words)
+    """Declare an option that takes one name and may be given only once."""
+    return click.option(*names, multiple=True, callback=single_name, **words)
 
 
 def _repeated(*names: str, **words: Any) -> Callable[[Declared], Declared]:
