@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.display import ReportText, Table, Tabular, abridged, apart, called, plain
+from loopyperf.display import ReportText, Table, Tabular, abridged, apart, called, fields_of, plain
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
@@ -198,15 +198,6 @@ class Alternative:
 
     def __str__(self) -> str:
         return f"{_range(self.seconds, duration)} if {self.assumption} (uncertain: {self.reason})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the alternative as plain values for JSON."""
-        return {
-            "seconds": plain(self.seconds),
-            "arrays": list(self.arrays),
-            "assumption": self.assumption,
-            "reason": self.reason,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,33 +519,7 @@ class Estimate(_ExplainedLater, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values for JSON; arrays become lists."""
-        return {
-            "kernel": self.kernel,
-            "sizes": {name: plain(value) for name, value in self.sizes.items()},
-            "device": self.device,
-            "model": self.model,
-            "typical": plain(self.typical),
-            "counting": self.counting,
-            "seconds": plain(self.seconds),
-            "clock": self.clock,
-            "bound": self.bound,
-            "left_out": list(self.left_out),
-            "interval": None if self.interval is None else [plain(end) for end in self.interval],
-            "unsure": list(self.unsure),
-            "alternatives": [each.to_dict() for each in self.alternatives],
-            "notes": list(self.notes),
-            "columns": self.columns,
-            "breakdown": [
-                {
-                    "property": row.property,
-                    "source": row.source,
-                    "count": plain(row.count),
-                    "weight": row.weight,
-                    "seconds": plain(row.seconds),
-                }
-                for row in self.breakdown.rows
-            ],
-        }
+        return {**fields_of(self), "breakdown": plain(self.breakdown.rows)}
 
 
 def _share(part: Seconds, whole: Seconds) -> Seconds:

@@ -11,7 +11,7 @@ from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Table, Tabular, abridged, plain, tagged
+from loopyperf.display import ReportText, Table, Tabular, abridged, fields_of, plain, tagged
 from loopyperf.errors import NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
@@ -69,6 +69,9 @@ class Ranking(Tabular):
     >>> ranking.ties
     (('large groups',), ('small groups',))
     """
+
+    OMITTED = ("variants", "errors")
+    DERIVED = ("ties",)
 
     sizes: Mapping[str, Any]
     """values of the kernels' parameters, by name"""
@@ -250,17 +253,7 @@ class Ranking(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""
-        return {
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical or {}),
-            "device": self.device,
-            "model": self.model,
-            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
-            "ties": [list(group) for group in self.ties],
-            "beaten": {each.name: {"at_least": each.at_least, "bound": each.bound} for each in self.beaten},
-            "failures": dict(self.failures),
-            "notes": list(self.notes),
-        }
+        return {**fields_of(self), "beaten": {each.name: plain(each) for each in self.beaten}}
 
 
 def rank(
