@@ -164,7 +164,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
                 (array,),
                 lines(each.instruction for each in every),
                 f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.wavefronts}",
-                seen.busy(seen.review.pipeline_of_local),
+                seen.busy(seen.review.pipeline_of_local) * (1 - 1 / times),
             )
 
 
