@@ -169,6 +169,7 @@ def _limited_by(kind: str, limit: str, words: Vocabulary) -> str:
     """Return the limit that a change of that *kind* would lift."""
     return {
         ChangeClass.SMALLER_GROUPS: "limited by the tail effect",
+        ChangeClass.LARGER_GROUPS: "limited by small groups",
         ChangeClass.REDUCE_ONCE: "limited by barriers",
         ChangeClass.DOUBLE_BUFFER: "limited by barriers",
         ChangeClass.FEWER_VALUES: "limited by registers",

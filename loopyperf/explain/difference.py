@@ -12,7 +12,7 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, called
-from loopyperf.errors import ParameterError
+from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.explain import difference_parts as parts
 from loopyperf.explain.difference_cause import why
 from loopyperf.explain.difference_parts import LinePair, Pair, ResourcePair
@@ -349,21 +349,28 @@ def diff(
     record = None if fit is None else record_of(fit)
     usual = dict.fromkeys([usual_model(device_for(each, record)[0], record) for each in devices])
     name = find_model(model or (next(iter(usual)) if len(usual) == 1 else WITHOUT_FIT)).name
-    sides: list[Side] = []
-    for place, program in enumerate((before, before if after is None else after)):
-        own = {size: pair[place] for size, pair in both.items() if pair[place] is not None}
+    pair = (before, before if after is None else after)
+    own = [{size: values[place] for size, values in both.items() if values[place] is not None} for place in (0, 1)]
+
+    def side(place: int, name: str) -> Side:
         explanation = explain(
-            program,
+            pair[place],
             device=devices[place],
             models=[name],
             fit=record,
             compiler=compiler,
             findings=False,
             typical=typical,
-            parameters=own,
+            parameters=own[place],
         )
-        sides.append(Side(explanation, explanation.devices[0]))
-    return difference_of(*sides)
+        return Side(explanation, explanation.devices[0])
+
+    try:
+        return difference_of(side(0, name), side(1, name))
+    except LoopyperfError:
+        if not (model is fit is None) or name == WITHOUT_FIT:
+            raise
+    return difference_of(side(0, WITHOUT_FIT), side(1, WITHOUT_FIT))  # the default fit has no weights for the kernel
 
 
 def _pair_of_devices(device: DeviceChoice | Sequence[DeviceChoice] | None) -> Sequence[DeviceChoice | None]:

@@ -93,7 +93,7 @@ Clock = Literal["device", "wall"]
 """Clock of a run time: the device's, from the start of one of many consecutive launches to the start of the next, or
 the wall clock, with the launch and the wait on the host."""
 CLOCKS: Mapping[Clock, str] = {
-    "device": "device time of consecutive launches; wall adds the wait on the host",
+    "device": "device time, without the wait on the host",
     "wall": "wall-clock time, with launch and wait on the host",
 }
 WIDE = 2.0

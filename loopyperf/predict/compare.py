@@ -435,11 +435,13 @@ def compare(
     slug, known = device_for(device, record)
     check_requested(record, [slug])
     first = find_model(model).name if model is not None else usual_model(slug, record)
-    names.sort(key=lambda name: name != first)
     case = Case(program, merged, typical)
     # Errors in the kernel are raised once, before the models run.
     kernel = profiled_name(case, known) if isinstance(known, Device) else ""
     estimates, refusals = Predictors(slug, known, record, compiler).predictions(names, case)
+    if model is fit is None and first not in estimates and WITHOUT_FIT in estimates:
+        first = WITHOUT_FIT  # the default fit has no weights for the kernel
+    estimates = {name: estimates[name] for name in sorted(estimates, key=lambda name: name != first)}
     clock = known.clock if isinstance(known, Device) else None
     if isinstance(known, UnknownDeviceError):
         if not estimates:

@@ -7,7 +7,7 @@ from itertools import islice
 from math import inf, log
 from typing import Any
 
-from loopyperf.calibration.choice import FitChoice
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.device.device_library import DeviceChoice
@@ -349,6 +349,21 @@ def rank(
         cascade.take(task, answer)
         if progress is not None:
             progress(number, len(every) * len(stages))
+    is_default = predictor is model is fit is None and chosen.model != WITHOUT_FIT
+    if not cascade.fastest and is_default and chosen.device_parameters is not None:
+        return rank(  # the default fit has no weights for the kernels
+            variants,
+            device=chosen.device_parameters,
+            model=WITHOUT_FIT,
+            compiler=compiler,
+            bounds=bounds,
+            top=top,
+            typical=typical,
+            executor=executor,
+            time_limit=time_limit,
+            parameters=merged,
+            progress=progress,
+        )
     return ranking_of(
         chosen,
         merged,
