@@ -14,22 +14,21 @@ import loopyperf as lpp
 from loopyperf.errors import KernelError, UnboundedDomainError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.kernel.launches import Barrier
+from tests.kernels import floats, integers, make_kernel
 
 LANGUAGE = (2018, 2)
 
 
 def scaled(**options: Any) -> lp.TranslationUnit:
     """Return a kernel that doubles an array, in groups of 16."""
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}", "out[i] = 2*a[i] {id=scale}", name="scaled", lang_version=LANGUAGE, **options
-    )
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i] {id=scale}", name="scaled", **options)
     unit = lp.add_and_infer_dtypes(unit, {"a": np.float32})
     return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
 def two_steps() -> lp.TranslationUnit:
     """Return a kernel of two launches, the second of which passes numbers through local memory."""
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j,l]: 0<=i<n and 0<=j<n and 0<=l<32}",
         """
         a[i] = i {id=first}
@@ -38,9 +37,10 @@ def two_steps() -> lp.TranslationUnit:
         <> d[l] = c[31-l] {id=turn, dep=fill, inames=j:l}
         out[j,l] = d[31-l] {id=last, dep=turn}
         """,
-        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("out", np.float32, shape="n,32"), ...],
+        floats("a", "n"),
+        floats("out", "n,32"),
+        ...,
         name="steps",
-        lang_version=LANGUAGE,
         seq_dependencies=False,
     )
     unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
@@ -98,16 +98,14 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
 
 
 def test_axis_lengths_are_assumed_nonnegative() -> None:
-    unit = lp.make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]")
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
     assert kernel.assumptions.is_equal(isl.BasicSet("[lo, n] -> { : n >= lo }"))
 
 
 def test_axis_of_unknown_length_adds_no_assumption() -> None:
     rows = lp.GlobalArg("out", np.float32, shape=(None, "n"), strides=("n", 1))
-    unit = lp.make_kernel(
-        "{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", [rows, lp.ValueArg("n", np.int32)], lang_version=LANGUAGE
-    )
+    unit = make_kernel("{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", rows, integers("n"))
     assert load_kernel(unit).assumptions.is_equal(isl.BasicSet("[n] -> { : n >= 0 }"))
 
 
@@ -120,7 +118,7 @@ def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
 
 
 def test_barriers_record_device_and_host_loops() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         ["[t] -> {[step]: 0<=step<t}", "[n] -> {[g,k,l]: 0<=g<n and 0<=k<4 and 0<=l<16}"],
         """
         for step
@@ -131,8 +129,8 @@ def test_barriers_record_device_and_host_loops() -> None:
             end
         end
         """,
-        [lp.GlobalArg("a", np.float32, shape="n,16"), ...],
-        lang_version=LANGUAGE,
+        floats("a", "n,16"),
+        ...,
         seq_dependencies=True,
     )
     unit = lp.set_temporary_address_space(unit, "c", "local")
@@ -142,18 +140,13 @@ def test_barriers_record_device_and_host_loops() -> None:
 
 
 def test_untagged_kernel_launches_one_work_item() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]")
     (launch,) = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32})).launches
     assert (dict(launch.group_axes), dict(launch.local_axes)) == ({}, {})
 
 
 def test_reductions_and_prefetches_follow_schedule_order() -> None:
-    unit = lp.make_kernel(
-        "{[i,k]: 0<=i<n and 0<=k<16}",
-        "out[i] = sum(k, a[k]) {id=add}",
-        [lp.GlobalArg("a", np.float32, shape=16), ...],
-        lang_version=LANGUAGE,
-    )
+    unit = make_kernel("{[i,k]: 0<=i<n and 0<=k<16}", "out[i] = sum(k, a[k]) {id=add}", floats("a", 16), ...)
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
     unit = lp.add_prefetch(unit, "a", ["k"], fetch_outer_inames="i_outer", default_tag="l.auto")
     (launch,) = load_kernel(unit).launches
@@ -162,12 +155,13 @@ def test_reductions_and_prefetches_follow_schedule_order() -> None:
 
 
 def test_parameters_are_the_integer_arguments() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = x*a[i] + m",
-        [lp.ValueArg("x", np.float32), lp.ValueArg("m,n", np.int64), ...],
+        lp.ValueArg("x", np.float32),
+        lp.ValueArg("m,n", np.int64),
+        ...,
         assumptions="n>=1",
-        lang_version=LANGUAGE,
     )
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
     assert kernel.parameters == {"m", "n"}
@@ -177,11 +171,12 @@ def test_parameters_are_the_integer_arguments() -> None:
 
 
 def test_only_arrays_outside_registers_are_in_memory() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j]: 0<=i<n and 0<=j<4}",
         "<> p[j] = x*a[i] {inames=i:j}\n<> s = sum(j, p[j]) {inames=i}\nout[i] = s",
-        [lp.ValueArg("x", np.float32), lp.GlobalArg("a", np.float32), ...],
-        lang_version=LANGUAGE,
+        lp.ValueArg("x", np.float32),
+        lp.GlobalArg("a", np.float32),
+        ...,
         seq_dependencies=True,
     )
     kernel = load_kernel(unit)
@@ -190,7 +185,7 @@ def test_only_arrays_outside_registers_are_in_memory() -> None:
 
 
 def test_temporaries_with_shared_storage_count_once() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         """
         <> c[l] = a[g,l] {id=one, inames=g:l}
@@ -198,8 +193,8 @@ def test_temporaries_with_shared_storage_count_once() -> None:
         <> d[l] = out[g,l] {id=three, dep=two, inames=g:l}
         out[g,l] = d[15-l] {id=four, dep=three}
         """,
-        [lp.GlobalArg("a,out", np.float32, shape="n,16"), ...],
-        lang_version=LANGUAGE,
+        floats("a,out", "n,16"),
+        ...,
         seq_dependencies=False,
     )
     for name in "cd":
@@ -210,7 +205,7 @@ def test_temporaries_with_shared_storage_count_once() -> None:
 
 
 def test_lane_variables_are_registers_that_differ_by_lane() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         """
         <> alike = g + 1
@@ -223,8 +218,8 @@ def test_lane_variables_are_registers_that_differ_by_lane() -> None:
         end
         out[g,l] = derived + still_alike + chosen
         """,
-        [lp.GlobalArg("out", np.float32, shape="n,16"), ...],
-        lang_version=LANGUAGE,
+        floats("out", "n,16"),
+        ...,
         seq_dependencies=True,
     )
     kernel = load_kernel(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
@@ -262,7 +257,7 @@ def test_preprocessed_and_linearized_kernels_load_the_same(build: Any, prepare: 
 
 
 def test_a_loop_kernel_may_call_functions() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i])", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i])")
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}).default_entrypoint)
     assert "sqrt" in kernel.callables
 
@@ -285,15 +280,13 @@ def test_object_of_wrong_type_raises(wrong: Any) -> None:
 
 
 def test_error_names_arguments_without_a_type() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untyped", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untyped")
     with pytest.raises(KernelError, match=r"'untyped' has arguments without a type: a; .*add_and_infer_dtypes"):
         load_kernel(unit)
 
 
 def test_type_inference_error_includes_loopys_message() -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE
-    )
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", lp.GlobalArg("a", np.float32), ...)
     with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'loopy_kernel'.*nonsense"):
         load_kernel(unit)
 
@@ -302,7 +295,7 @@ def test_type_inference_error_includes_loopys_message() -> None:
 @pytest.mark.parametrize("condition", ["not i == 0"])
 def test_misparsed_condition_needs_a_probability(condition: str) -> None:
     arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
-    unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", *arguments)
     with pytest.raises(UncountableError, match=r"the source does not tell how often .* holds; give its probability"):
         lpp.count(unit)
     counts = lpp.count(unit, typical={"insn": 0.5}).properties()
@@ -314,15 +307,13 @@ def test_loopy_error_without_message_names_its_origin(monkeypatch: pytest.Monkey
         raise NotImplementedError
 
     monkeypatch.setattr(lp, "preprocess_program", map_bitwise_and)
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 2", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "a[i] = 2", lp.GlobalArg("a", np.float32), ...)
     with pytest.raises(KernelError, match=r"no message; raised by map_\w+ in .*; .*compare them, as in"):
         load_kernel(unit)
 
 
 def test_several_entry_points_raise() -> None:
-    units = [
-        lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name, lang_version=LANGUAGE) for name in ("one", "two")
-    ]
+    units = [make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name) for name in ("one", "two")]
     both = lp.merge(units)
     with pytest.raises(KernelError, match=r"has one, two; choose one with unit.with_entrypoints"):
         load_kernel(both)
@@ -336,7 +327,7 @@ def test_translation_unit_without_entry_point_raises() -> None:
 
 
 def test_loop_kernel_with_undefined_functions_raises() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i]) + sqrt(b[i])", name="roots", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i]) + sqrt(b[i])", name="roots")
     unit = lp.preprocess_program(lp.add_and_infer_dtypes(unit, {"a": np.float32, "b": np.float64}))
     with pytest.raises(
         KernelError, match=r"'roots' calls 'sqrt_[01]', which only its translation unit defines; pass that"
@@ -345,22 +336,17 @@ def test_loop_kernel_with_undefined_functions_raises() -> None:
 
 
 def test_unbounded_grid_error_names_the_instruction() -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i}",
-        "out[0] = 1 {id=write, inames=i}",
-        [lp.GlobalArg("out", np.float32, shape=1), ...],
-        lang_version=LANGUAGE,
-    )
+    unit = make_kernel("{[i]: 0<=i}", "out[0] = 1 {id=write, inames=i}", floats("out", 1), ...)
     with pytest.raises(UnboundedDomainError, match=r"instruction 'write': its loops \(i\) have no bounds"):
         load_kernel(lp.tag_inames(unit, {"i": "g.0"}))
 
 
 def test_cyclic_dependencies_raise() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j]: 0<=i,j<4}",
         "a[i] = 1 {id=one, dep=two}\nb[j] = 2 {id=two, dep=one}",
-        [lp.GlobalArg("a,b", np.float32, shape=4), ...],
-        lang_version=LANGUAGE,
+        floats("a,b", 4),
+        ...,
         name="circle",
     )
     with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'circle' \(DependencyCycleFound\)"):

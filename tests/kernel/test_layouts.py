@@ -13,6 +13,7 @@ from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.predict.sampled import made_case
 from tests.idg.patterns import pattern
+from tests.kernels import floats, integers, make_kernel
 
 AUTO: dict[str, Any] = {"dim_tags": "stride:auto,stride:auto", "offset": lp.auto}
 SIZES: dict[str, Any] = {"n": 64, "m": 512}
@@ -20,16 +21,13 @@ SIZES: dict[str, Any] = {"n": 64, "m": 512}
 
 def copied(names: str = "", body: str = "y[i,j] = 2*x[i,j]", **layout: Any) -> Any:
     """Return y = 2*x for n times m numbers, where x has *layout*; *names* are additional arguments."""
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j]: 0 <= i < n and 0 <= j < m}",
         body,
-        [
-            lp.GlobalArg("x", np.float32, **{"shape": "n, m", **layout}),
-            lp.GlobalArg("y", np.float32, shape="n, m"),
-            lp.ValueArg(f"n, m{names}", np.int32),
-        ],
+        lp.GlobalArg("x", np.float32, **{"shape": "n, m", **layout}),
+        floats("y", "n, m"),
+        integers(f"n, m{names}"),
         assumptions="n >= 1 and m >= 1",
-        lang_version=(2018, 2),
     )
     unit = lp.split_iname(unit, "j", 32, inner_tag="l.0", outer_tag="g.0")
     return lp.tag_inames(unit, {"i": "g.1"})
@@ -66,7 +64,7 @@ def test_axis_order_is_inferred_from_given_strides() -> None:
     array = lp.GlobalArg("x", np.float32, shape="n, m, 4", strides=("s", 1, "t"))
     arguments = [array, lp.ValueArg("n, m, s, t", np.int32), ...]
     domain = "{[i,j,k]: 0 <= i < n and 0 <= j < m and 0 <= k < 4}"
-    unit = lp.make_kernel(domain, "x[i,j,k] = 0", arguments, lang_version=(2018, 2))
+    unit = make_kernel(domain, "x[i,j,k] = 0", *arguments)
     assert assumed_layout(unit) == {"s": "m*4", "t": "m"}
 
 
@@ -76,15 +74,12 @@ def test_stride_argument_with_another_use_is_a_size(body: str) -> None:
 
 
 def test_stride_shared_by_arrays_of_different_shapes_is_required() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i]: 0 <= i < n}",
         "x[i,0] = y[i,0]",
-        [
-            lp.GlobalArg("x", np.float32, shape="n, 3", strides=("s", 1)),
-            lp.GlobalArg("y", np.float32, shape="n, 4", strides=("s", 1)),
-            lp.ValueArg("n, s", np.int32),
-        ],
-        lang_version=(2018, 2),
+        floats("x", "n, 3", strides=("s", 1)),
+        floats("y", "n, 4", strides=("s", 1)),
+        integers("n, s"),
     )
     with pytest.raises(ParameterError, match="missing size s of "):
         lpp.estimate(unit, device="nvidia-a100", model="roofline", n=64)

@@ -14,7 +14,7 @@ from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.explain.roofline_chart import LaunchUnderRoofs, PredictedLaunch, roofline_of
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import duration, in_percent
-from tests.kernels import doubled, two_launches
+from tests.kernels import doubled, floats, make_kernel, two_launches
 
 V100 = lpp.load_device("nvidia-v100")
 N = 2**22
@@ -173,11 +173,7 @@ def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
     stream = lpp.roofline(doubled(group=256), n=N, device=V100)
     assert stream.below_all_roofs == ""
     # Lanes run down a column: each of three loads needs 16 lines, and the load/store units process one per cycle.
-    rows = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}", "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]",
-        [lp.GlobalArg("a", np.float32, shape="n, n+2"), lp.GlobalArg("b", np.float32, shape="n, n"), ...],
-        name="rows", assumptions="n mod 16 = 0 and n >= 16", lang_version=(2018, 2),
-    )  # fmt: skip
+    rows = make_kernel("{[i, j]: 0 <= i, j < n}", "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]", floats("a", "n, n+2"), floats("b", "n, n"), ..., name="rows", assumptions="n mod 16 = 0 and n >= 16")  # fmt: skip
     rows = lp.split_iname(rows, "i", 16, outer_tag="g.1", inner_tag="l.0")
     found = lpp.roofline(lp.split_iname(rows, "j", 16, outer_tag="g.0", inner_tag="l.1"), n=2048, device=V100)
     (launch,) = found.launches
@@ -189,9 +185,7 @@ def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
 
 
 def test_copy_has_no_flop() -> None:
-    copy = lp.make_kernel(
-        "{[i]: 0 <= i < n}", "b[i] = a[i]", [lp.GlobalArg("a,b", np.float32, shape="n"), ...], lang_version=(2018, 2)
-    )
+    copy = make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]", floats("a,b", "n"), ...)
     (launch,) = lpp.roofline(
         lp.split_iname(copy, "i", 256, outer_tag="g.0", inner_tag="l.0"), n=N, device=V100
     ).launches
