@@ -173,7 +173,15 @@ def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
     stream = lpp.roofline(doubled(group=256), n=N, device=V100)
     assert stream.below_all_roofs == ""
     # Lanes run down a column: each of three loads needs 16 lines, and the load/store units process one per cycle.
-    rows = make_kernel("{[i, j]: 0 <= i, j < n}", "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]", floats("a", "n, n+2"), floats("b", "n, n"), ..., name="rows", assumptions="n mod 16 = 0 and n >= 16")  # fmt: skip
+    rows = make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]",
+        floats("a", "n, n+2"),
+        floats("b", "n, n"),
+        ...,
+        name="rows",
+        assumptions="n mod 16 = 0 and n >= 16",
+    )
     rows = lp.split_iname(rows, "i", 16, outer_tag="g.1", inner_tag="l.0")
     found = lpp.roofline(lp.split_iname(rows, "j", 16, outer_tag="g.0", inner_tag="l.1"), n=2048, device=V100)
     (launch,) = found.launches
