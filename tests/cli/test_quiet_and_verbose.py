@@ -5,10 +5,9 @@ import warnings
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from loopyperf.cli import estimate_command as estimate
-from loopyperf.cli.command_table import COMMANDS, program
+from loopyperf.cli.command_table import COMMANDS
 from loopyperf.errors import LoopyperfWarning
 from tests.cli.runner import run
 
@@ -116,28 +115,4 @@ def test_help_lists_the_exit_statuses() -> None:
         "2",
         "130",
         "143",
-    ]
-
-
-def completions(*words: str) -> list[str]:
-    """Return the completions of the last of *words* that the program prints for bash."""
-    environment = {
-        "_LOOPYPERF_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("loopyperf", *words)),
-        "COMP_CWORD": str(len(words)),
-    }
-    found = CliRunner().invoke(program, [], prog_name="loopyperf", env=environment)
-    return [line.partition(",")[2] for line in found.stdout.splitlines()]
-
-
-def test_bash_completes_commands_devices_and_models() -> None:
-    script = CliRunner().invoke(program, [], prog_name="loopyperf", env={"_LOOPYPERF_COMPLETE": "bash_source"})
-    assert "complete -o nosort -F _loopyperf_completion loopyperf" in script.stdout
-    assert "_LOOPYPERF_COMPLETE=bash_source" in run("--help").stdout
-    assert completions("est") == ["estimate"]
-    assert completions("compare", "--device", "nvidia-v") == ["nvidia-v100"]
-    assert completions("estimate", "--model", "gpum") == [
-        "gpumech-rr",
-        "gpumech-rr-corrected",
-        "gpumech-gto",
     ]

@@ -1,8 +1,5 @@
 """Test `estimate`: sizes, batches, kernels, notes and lazy evaluation."""
 
-import gc
-import pickle
-import weakref
 from typing import Any
 
 import loopy as lp
@@ -13,7 +10,6 @@ import loopyperf as lpp
 from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
 from loopyperf.predict.by_counts import UNTRIED
-from loopyperf.stages import case
 from tests.kernels import doubled, floats, integers, make_kernel, outer_product, summed, triangle
 
 KERNEL = doubled()
@@ -110,14 +106,6 @@ def test_sizes_broadcast(fit):
     assert batch.seconds == pytest.approx(np.array(alone), rel=1e-15)  # as above
 
 
-def test_scalar_size_broadcasts_with_arrays(fit):
-    batch = lpp.estimate(OUTER, n=2, m=np.array([16, 32]), fit=fit)
-    assert (
-        batch.seconds.tolist()
-        == lpp.estimate(OUTER, n=np.array([2, 2]), m=np.array([16, 32]), fit=fit).seconds.tolist()
-    )
-
-
 def test_batch_with_a_constant_time_has_the_shape_of_sizes(make_fit):
     free = dict.fromkeys(lpp.count(KERNEL).properties(), 0.0)
     only_launches = make_fit(weights={**free, "launches": 1e-6})
@@ -183,29 +171,6 @@ def test_object_that_is_not_a_kernel_is_refused(fit):
 
 def test_loop_kernel_is_accepted(fit):
     assert lpp.estimate(KERNEL.default_entrypoint, n=64, fit=fit).seconds == lpp.estimate(KERNEL, n=64, fit=fit).seconds
-
-
-def test_kernel_is_prepared_and_counted_once(fit, monkeypatch):
-    calls = []
-    load_kernel = case.load_kernel
-    monkeypatch.setattr(case, "load_kernel", lambda program: calls.append(1) or load_kernel(program))
-    knl = doubled()
-    for n in (16, 17, 18):
-        lpp.estimate(knl, n=n, fit=fit)
-        lpp.estimate(knl, n=n, fit=fit, counting="paper")
-    assert calls == [1]
-    assert lpp.count(knl) is lpp.count(knl)
-
-
-def test_cache_entry_is_removed_with_the_last_reference(fit):
-    knl = doubled()
-    lpp.count(knl)
-    cached, program = set(case._analyses), weakref.ref(knl)
-    assert object.__hash__(knl) in cached
-    del knl
-    gc.collect()
-    assert program() is None
-    assert len(case._analyses) < len(cached)
 
 
 # }}}
@@ -358,12 +323,6 @@ def test_notes_and_intervals_are_computed_on_demand(make_fit, monkeypatch):
     monkeypatch.undo()
     assert found.notes == notes
     assert found == expected
-
-
-def test_pickled_estimate_keeps_its_breakdown(make_fit):
-    found = lpp.estimate(KERNEL, n=100, fit=make_fit(weights=WEIGHTS))
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert found.breakdown.rows
 
 
 def test_unknown_attribute_raises_attribute_error(make_fit):

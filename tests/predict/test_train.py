@@ -1,6 +1,5 @@
 """Test `train`: residual models from rows of kernels and seconds, and their estimates."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from loopyperf.errors import (
     CalibrationError,
     FitFileError,
     LoopyperfError,
-    ModelInputError,
     ParameterError,
     UnknownModelError,
 )
@@ -290,16 +288,3 @@ def test_notes_of_the_base_are_kept(rows: list[lpp.Measured]):
     notes = lpp.estimate(outer_product(), n=64, m=64, fit=learned_from_linear).notes
     assert "no weight for 'global load 32-bit stride 0' in the fit; assumed 0" in notes
     assert sum(note.startswith("no prediction interval: ") for note in notes) <= 1
-
-
-def test_estimate_is_json_serializable(learned: lpp.ResidualModel):
-    found = lpp.estimate(KERNELS[0], n=1024, fit=learned).to_dict()
-    assert json.loads(json.dumps(found)) == found
-
-
-def test_missing_features_are_refused_by_name(learned: lpp.ResidualModel):
-    record = learned.record
-    fields = {name: getattr(record, name) for name in record.__struct_fields__}
-    fields["told"] = (*record.told[:-1], "hardware counter")
-    with pytest.raises(ModelInputError, match="lacks the features hardware counter"):
-        lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))

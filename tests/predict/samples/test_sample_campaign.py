@@ -343,12 +343,6 @@ def test_truncated_archive_is_used_up_to_the_last_complete_record(finished: byte
     assert 0 < len(backend.contents) < 10  # only one kernel is sampled again
 
 
-def test_residual_model_is_refused_for_another_device(recording: Recording, kernels: Path):
-    learned = trained(recording, kernels)
-    with pytest.raises(lpp.errors.FitFileError, match="trained on device 'arithmetic-device-1', but the backend runs"):
-        lpp.estimate(doubled(), n=2**16, fit=learned, backend=WholeAndParts(name="Another Device"))
-
-
 # }}}
 
 

@@ -14,7 +14,6 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.fit import observe
-from loopyperf.device.device_files import description_text
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import ParameterError
 from loopyperf.memory.source_launch import KernelStructure
@@ -141,16 +140,6 @@ def test_any_change_of_the_request_is_a_cache_miss(folder, built):
         assert [whole(other()) for other in OTHERS.values()] == answers
 
 
-def test_edited_device_file_is_a_cache_miss(tmp_path, built):
-    path = tmp_path / "mine.toml"
-    path.write_text(description_text(V100))
-    before = ask(device=path)
-    path.write_text(description_text(other_device()))
-    after = ask(device=path)
-    assert len(built) == 2
-    assert after.seconds != before.seconds
-
-
 def test_errors_are_not_cached(folder, built):
     for _ in range(2):
         with pytest.raises(ParameterError, match="violates the kernel's assumptions"):
@@ -258,17 +247,6 @@ def test_damaged_file_is_a_miss_and_is_replaced(folder, built):
     assert len(built) == 1 + len(damages)
 
 
-def test_folder_of_results_and_counts_keeps_its_limit(folder, monkeypatch):
-    ask()
-    limit = 6 * sum(each.nbytes for each in entries(folder))
-    monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", str(limit))
-    for n in range(N, N + 12 * 32, 32):
-        ask(n=n)
-        lpp.count(doubled(group=n // 32))
-        assert sum(each.nbytes for each in entries(folder)) <= limit
-    assert 1 < len(entries(folder)) < 24
-
-
 def test_memory_keeps_the_most_recently_used_results(built, monkeypatch):
     monkeypatch.setattr(device_estimate, "ANSWERS", replace(device_estimate.ANSWERS, kept=2))
     for n in (64, 96, 64, 128, 64):  # 128 evicts 96
@@ -344,17 +322,6 @@ def test_another_process_uses_the_results_of_this_one(folder):
     process = start("known", NAMES, seed=7)
     assert process.communicate()[0].splitlines() == expected_lines
     assert process.returncode == 0
-
-
-@pytest.mark.slow
-def test_concurrent_processes_read_correct_results(folder):
-    orders = [NAMES, NAMES[::-1], NAMES[1:] + NAMES[:1]]
-    processes = [start("new", order, seed=place) for place, order in enumerate(orders)]
-    answers = [process.communicate()[0].splitlines() for process in processes]
-    assert answers == [expected(order) for order in orders]
-    # The estimates, the pipelines of an observation, and its counts: of contiguous arrays, and of the given stride n.
-    assert len(entries(folder)) == len(NAMES) + 3
-    assert all(each.is_whole for each in entries(folder))
 
 
 # }}}
