@@ -38,12 +38,6 @@ def long_functions(path: Path) -> list[str]:
     return [f"{path}: {each.name}() has {n} lines" for each in functions if (n := lines_of_body(each)) > limit]
 
 
-def test_layers_import_only_lower_layers():
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
-
-
 def test_only_polyhedral_uses_isl_polynomials():
     names = {"QPolynomial", "PwQPolynomial", "card"}
     assert [

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from loopyperf.cli import estimate_command as estimate
-from loopyperf.cli.command_table import COMMANDS
 from loopyperf.errors import LoopyperfWarning
 from tests.cli.runner import run
 
@@ -98,13 +97,6 @@ def test_quiet_with_verbose_is_refused() -> None:
     refused = run("--quiet", "doctor", "--verbose")
     assert refused.exit_code == 2
     assert "--quiet and --verbose cannot be combined" in refused.stderr
-
-
-def test_every_command_has_quiet_verbose_and_json_options(subtests: pytest.Subtests) -> None:
-    for name in sorted(COMMANDS):
-        with subtests.test(name=name):
-            help_text = run(name, "--help").stdout
-            assert all(option in help_text for option in ("-q, --quiet", "-v, --verbose", "--json"))
 
 
 def test_help_lists_the_exit_statuses() -> None:

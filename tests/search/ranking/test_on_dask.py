@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from types import SimpleNamespace
 
 import loopy as lp
@@ -121,18 +121,6 @@ def test_equal_variants_are_ranked_under_all_their_names(client, fit):
     ranking = lpp.rank(variants("a", "b", "c"), n=4096, fit=fit, executor=client.get_executor())
     assert sorted(ranking.order) == sorted(variants("a", "b", "c"))
     assert lpp.rank(variants("a", "b", "c"), n=4096, fit=fit, executor=client.get_executor()).order == ranking.order
-
-
-def test_variant_that_cannot_be_pickled_is_listed_as_failure(client, fit):
-    def locked(lock: Lock) -> lp.TranslationUnit:
-        return doubled()
-
-    ranking = lpp.rank(
-        variants("a") | {"locked": partial(locked, Lock())}, n=4096, fit=fit, executor=client.get_executor()
-    )
-    assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
-    reason = "cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object"
-    assert ranking.failures == {"locked": reason}
 
 
 def test_cascade_on_a_cluster_gives_the_same_ranking(client):
