@@ -15,9 +15,13 @@ from loopyperf.counts.kernel_counts import Tally
 from loopyperf.counts.transcription import TranscriptError, counts_as_json, read_counts
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from tests.counts import small_accesses, small_loops, small_schedules, small_vectors
 from tests.counts.small_kernels import SMALL_KERNELS
 from tests.counts.small_uncountable import data_dependent_choice, sparse_rows
 from tests.kernels import doubled, outer_product
+
+IMPORTED = (small_loops, small_accesses, small_schedules, small_vectors)
+"""importing these modules fills SMALL_KERNELS"""
 
 
 def read_back(counts: KernelCounts) -> KernelCounts:
