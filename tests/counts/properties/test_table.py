@@ -95,10 +95,6 @@ def numbers(counts: KernelCounts, *several: dict[str, int], **sizes: object) -> 
     return [(column.heading, column.numbers[0]) for column in table.columns]
 
 
-def test_no_sizes_give_no_numbers(counts: KernelCounts) -> None:
-    assert numbers(counts) == []
-
-
 def test_one_size_is_one_column(counts: KernelCounts) -> None:
     assert numbers(counts, n=2, m=16) == numbers(counts, {"n": 2, "m": 16}) == [("n=2, m=16", 32)]
 
@@ -160,10 +156,6 @@ def test_html_is_escaped() -> None:
     row = next(row for row in Cells(html).rows if row[0] == "global load 32-bit stride 1/>4")
     assert row[1] == r"$\begin{cases}n - 3 & n \geq 4\end{cases}$"
     assert 'title="n - 3 if n &gt;= 4"' in html
-
-
-def test_title_is_above_the_table(counts: KernelCounts) -> None:
-    assert "<p>outer_product, executed counting: 7 properties</p>\n<table " in counts._repr_html_()
 
 
 def test_single_count_is_shown_as_a_formula(counts: KernelCounts) -> None:

@@ -88,13 +88,6 @@ def test_sizes_without_effect_are_checked(properties: PropertyVector) -> None:
         properties.evaluate(n=40, m=33, k=np.array([2, 4, 5]))
 
 
-def test_superfluous_and_missing_sizes_are_rejected(properties: PropertyVector) -> None:
-    with pytest.raises(ParameterError, match="no size q; its sizes are: k, m, n"):
-        properties.evaluate(n=40, m=33, q=1)
-    with pytest.raises(ParameterError, match="missing size m; the sizes needed are: m, n"):
-        properties.evaluate(n=40, k=2)
-
-
 def test_unknown_property_is_not_a_key(properties: PropertyVector) -> None:
     assert "f32 add" not in properties
     with pytest.raises(KeyError):
