@@ -40,18 +40,18 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # {{{ hits
 
 
-@pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
-def test_repeated_estimate_is_equal_and_needs_no_graphs(forgets, name, folder, forbid):
+def test_repeated_estimate_is_equal_and_needs_no_graphs(name, folder, forbid):
     first = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
     assert first.alternatives
     forbid()
-    if forgets:
-        recent.clear_memory()
-    again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
-    assert whole(again) == whole(first)
-    assert str(again) == str(first)
-    assert again.to_dict() == first.to_dict()
+    for forgets in (False, True):
+        if forgets:
+            recent.clear_memory()
+        again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
+        assert whole(again) == whole(first), forgets
+        assert str(again) == str(first)
+        assert again.to_dict() == first.to_dict()
 
 
 def test_uncached_estimate_needs_graphs(forbid):
@@ -180,25 +180,17 @@ def rows() -> Iterator[tuple[lp.TranslationUnit, dict[str, int], float]]:
         yield doubled(group=32), {"n": n}, 1e-6 + n * 2e-10
 
 
-@pytest.mark.parametrize("forgets", [False, True], ids=["from memory", "from a file"])
-def test_repeated_fit_uses_the_cache(forgets, folder, forbid):
-    first = lpp.fit(rows(), device=V100)
-    forbid()
-    if forgets:
-        recent.clear_memory()
-    again = lpp.fit(rows(), device=V100)
-    assert msgspec.structs.replace(again, created=first.created) == first
-
-
-@pytest.mark.parametrize("forgets", [False, True], ids=["from memory", "from a file"])
-def test_equal_fits_share_cached_results(forgets, folder, forbid):
+def test_repeated_fit_uses_the_cache_and_shares_cached_results(folder, forbid):
     first, again = (lpp.fit(rows(), device=V100, model="overlap") for _ in range(2))
     assert (first.basis, again.created == first.created) == ("pipelines", False)
-    answer = ask(model=None, device=None, fit=first)
+    answer = whole(ask(model=None, device=None, fit=first))
     forbid()
-    if forgets:
-        recent.clear_memory()
-    assert whole(ask(model=None, device=None, fit=again)) == whole(answer)
+    for forgets in (False, True):
+        if forgets:
+            recent.clear_memory()
+        fitted = lpp.fit(rows(), device=V100, model="overlap")
+        assert msgspec.structs.replace(fitted, created=first.created) == first, forgets
+        assert whole(ask(model=None, device=None, fit=fitted)) == answer
 
 
 def test_lack_of_a_device_parameter_is_cached(folder, built):
