@@ -140,12 +140,6 @@ def test_barriers_record_device_and_host_loops() -> None:
     assert [barrier.inames for barrier in launch.barriers] == [{"step", "k"}, {"step", "k"}]
 
 
-def test_untagged_kernel_launches_one_work_item() -> None:
-    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]")
-    (launch,) = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32})).launches
-    assert (dict(launch.group_axes), dict(launch.local_axes)) == ({}, {})
-
-
 def test_reductions_and_prefetches_follow_schedule_order() -> None:
     unit = make_kernel("{[i,k]: 0<=i<n and 0<=k<16}", "out[i] = sum(k, a[k]) {id=add}", floats("a", 16), ...)
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")

@@ -276,12 +276,6 @@ def test_stride_shared_by_arrays_of_different_shapes_is_required() -> None:
         lpp.estimate(unit, device="nvidia-a100", model="roofline", n=64)
 
 
-def test_stride_over_axis_of_unknown_length_is_required() -> None:
-    unit = copied(", s", strides=("s", 1), shape=("n", None))
-    with pytest.raises(ParameterError, match="missing size s of "):
-        lpp.estimate(unit, device="nvidia-a100", model="pipeline", **SIZES)
-
-
 def test_assumptions_on_a_stride_apply_to_its_value() -> None:
     unit = copied(", s", strides=("s", 1))
     unit = lp.assume(unit, isl.BasicSet("[m, s] -> { : s >= m and s mod 32 = 0 }"))
