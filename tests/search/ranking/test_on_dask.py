@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import loopy as lp
 import pytest
@@ -16,15 +17,14 @@ import pytest
 import loopyperf as lpp
 from tests.kernels import doubled
 
-distributed = pytest.importorskip("distributed")
-
 WORKERS = 3
 GROUPS = [2**power for power in range(3, 9)]
 Builders = dict[str, Callable[[], lp.TranslationUnit]]
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator["distributed.Client"]:
+def client() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
     options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         yield client
@@ -134,6 +134,7 @@ def test_cascade_on_a_cluster_gives_the_same_ranking(client):
 def test_ranking_completes_after_its_cluster_is_closed(fit, tmp_path):
     builders = variants("a", "b")
     watched = {name: partial(slow, build, tmp_path, number) for number, (name, build) in enumerate(builders.items())}
+    distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50)
     client = distributed.Client(cluster)
 
