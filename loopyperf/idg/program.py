@@ -26,7 +26,7 @@ class Opcode(Word):
     """power with an integer exponent"""
     SQUARE = "square"
     SPECIAL = "special"
-    """function call; the instruction's text begins with the function's name"""
+    """call of a function, see :attr:`Instruction.function`"""
     MUFU = "mufu"
     """approximation by the special function unit, a building block of function sequences"""
     MIN_MAX = "min/max"
@@ -176,6 +176,8 @@ class Instruction:
     result is unused"""
     is_idle: bool = False
     """whether it is issued with no active lane; it costs only its issue time"""
+    function: str = ""
+    """name of the called function of real numbers; empty for other kinds than :attr:`Opcode.SPECIAL`"""
 
     @property
     def label(self) -> str:

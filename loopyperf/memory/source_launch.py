@@ -191,7 +191,7 @@ class _Builder:
         for draft in self.program.drafts:
             ref = draft.reference
             if ref is not None and ref.space == MemorySpace.GLOBAL:
-                key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.conditions)
+                key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.step.conditions)
                 identical.setdefault(key, []).append(draft)
         for drafts in identical.values():
             yield self._access(drafts)
@@ -209,8 +209,8 @@ class _Builder:
             if by_element is not first.reference:
                 place, cells = self._located(visit, first, by_element)
         makers: dict[str, tuple[Statement, ...]] = {
-            kind: tuple(draft.statement for draft in drafts if draft.kind == kind)
-            for kind in dict.fromkeys(draft.kind for draft in drafts)
+            kind: tuple(draft.statement for draft in drafts if draft.step.kind == kind)
+            for kind in dict.fromkeys(draft.step.kind for draft in drafts)
         }
         return _Access(
             reference=first.reference,
@@ -237,7 +237,7 @@ class _Builder:
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
         """Return the points at which *draft* executes and the conditions *where* hold."""
         statement = draft.statement
-        site = Site(self.program.launch, statement.inames, draft.conditions | where, statement.name)
+        site = Site(self.program.launch, statement.inames, draft.step.conditions | where, statement.name)
         return at_sizes(self.program.counter.points(site), self.sizes)
 
     def _cell_map(self, draft: Draft, index: Indices, points: isl.Set) -> isl.Map | None:
@@ -468,7 +468,7 @@ class SourceLaunch:
             draft.statement.loops[place].iname
             for draft in self.program.drafts
             for place in loops_by_place(
-                executions.by_place(draft.statement, draft.conditions), executions.placement.axes
+                executions.by_place(draft.statement, draft.step.conditions), executions.placement.axes
             )
         )
 

@@ -16,7 +16,8 @@ from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.construction.drafts import CellAccess, Read
+from loopyperf.counts.steps import Read
+from loopyperf.idg.construction.drafts import CellAccess
 from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, Writes, last_of_each
 from loopyperf.idg.program import Opcode
@@ -193,16 +194,16 @@ class Cells:
     # {{{ registers
 
     def _of_registers(self) -> Iterator[CellAccess]:
-        for definition in self.program.translator.definitions:
+        for definition in self.program.translator.walk.definitions:
             if definition.node in self.executed.numbers:
                 written = self._access(definition.node, definition.variable, definition.index, is_write=True)
                 yield replace(written, is_part=definition.is_part)
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
             reads: dict[Read, list[int | None]] = {}
-            for slot, value in enumerate((*draft.operands, *draft.controls)):
+            for slot, value in enumerate((*draft.step.operands, *draft.controls)):
                 for read in value.reads:
-                    reads.setdefault(read, []).append(slot if slot < len(draft.operands) else None)
+                    reads.setdefault(read, []).append(slot if slot < len(draft.step.operands) else None)
             for read, operands in reads.items():
                 yield self._access(place, read.variable, read.index, is_write=False, operands=operands)
 
@@ -214,7 +215,7 @@ class Cells:
         """Yield the accesses to arrays in memory, and to the cell exchanged across barriers."""
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
-            if draft.kind == Opcode.BARRIER:
+            if draft.step.kind == Opcode.BARRIER:
                 yield place, HANDED_ON, (), False
                 yield place, HANDED_ON, (), True
             elif (ref := draft.reference) is not None and ref.array not in self._exchanged:
@@ -226,7 +227,7 @@ class Cells:
     def _exchanged(self) -> frozenset[str]:
         """Return the local arrays through which work-items exchange values across barriers."""
         drafts = [self.executed.draft(place) for place in self.executed.numbers]
-        if not any(draft.kind == Opcode.BARRIER for draft in drafts):
+        if not any(draft.step.kind == Opcode.BARRIER for draft in drafts):
             return frozenset()
         refs = [draft.reference for draft in drafts if draft.reference is not None]
         return frozenset(ref.array for ref in refs if (ref.direction, ref.space) == ("store", MemorySpace.LOCAL))
@@ -237,7 +238,7 @@ class Cells:
         So a barrier depends on the last execution of the store since the previous barrier.
         """
         places = self.executed.numbers
-        barriers = [place for place in places if self.executed.draft(place).kind == Opcode.BARRIER]
+        barriers = [place for place in places if self.executed.draft(place).step.kind == Opcode.BARRIER]
         read = [self._access(place, STORED, (), is_write=False, operands=(None,)) for place in barriers]
         cleared = [self._access(place, STORED, (), is_write=True) for place in barriers]
         for place in places:

@@ -10,9 +10,10 @@ from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.sizes import Typical
-from loopyperf.idg.construction.drafts import Draft, PrivateElements, Value
+from loopyperf.counts.steps import Value, nodes_of
+from loopyperf.idg.construction.drafts import Draft, PrivateElements
 from loopyperf.idg.construction.loop_bounds import LoopBounds, Slab, Slabs, WorkItemTests
-from loopyperf.idg.construction.translation import Translator, nodes_of
+from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.idg.warps.warp_classes import Nest, Statement, WarpKind, iname_values, naming, nest_of, warp_kinds
 from loopyperf.kernel import Kernel
@@ -38,7 +39,7 @@ class LaunchProgram:
         self.bounds = LoopBounds(kernel, self.slabs)
         self.tests = WorkItemTests(kernel, launch, self.slabs)
         self._translate(self.nest, ())
-        self.private = PrivateElements(kernel, self.translator.definitions)
+        self.private = PrivateElements(kernel, self.translator.walk.definitions)
 
     def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
         for place, item in enumerate(nest.body):
@@ -59,7 +60,7 @@ class LaunchProgram:
 
     def site(self, draft: Draft) -> Site:
         """Return the site at which *draft* executes."""
-        return Site(self.launch, draft.statement.inames, draft.conditions, draft.statement.name)
+        return Site(self.launch, draft.statement.inames, draft.step.conditions, draft.statement.name)
 
     @cached_property
     def bounding(self) -> frozenset[int]:
@@ -67,7 +68,7 @@ class LaunchProgram:
         kernel = self.kernel.loopy_kernel
         bounds = {name for domain in kernel.domains for name in domain.get_var_names(PARAM)}
         data = bounds & kernel.temporary_variables.keys() - self.kernel.affine_temporaries.keys()
-        return frozenset(each.node for each in self.translator.definitions if each.variable in data)
+        return frozenset(each.node for each in self.translator.walk.definitions if each.variable in data)
 
     @property
     def drafts(self) -> list[Draft]:
@@ -77,7 +78,7 @@ class LaunchProgram:
 
 def classes_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[WarpKind]:
     """Return the warp classes of the launch of *program*, largest first."""
-    executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
+    executions = [launch.by_place(draft.statement, draft.step.conditions) for draft in program.drafts]
     return warp_kinds(launch.warps, executions)
 
 
@@ -96,7 +97,7 @@ class ExecutedLaunch:
     def __init__(self, program: LaunchProgram, launch: LaunchExecutions, kind: WarpKind) -> None:
         self.program, self.kernel, self.kind = program, program.kernel, kind
         self.launch, self.warp = launch, WarpExecutions(launch, kind.example)
-        self.runs = [self.warp.run(draft.statement, draft.conditions) for draft in program.drafts]
+        self.runs = [self.warp.run(draft.statement, draft.step.conditions) for draft in program.drafts]
         alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
         self.numbers = {place: number for number, place in enumerate(alive)}
         """position of a draft -> index of the instruction in the graph"""
@@ -111,7 +112,7 @@ class ExecutedLaunch:
     def of_all(self, place: int) -> isl.Set:
         """Return the executions of the draft at *place* by all warps of the class, for a non-uniform class."""
         draft = self.program.drafts[place]
-        found = self.launch.by_place(draft.statement, draft.conditions)
+        found = self.launch.by_place(draft.statement, draft.step.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
 
     def iterations_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
@@ -126,7 +127,7 @@ class ExecutedLaunch:
     def of_launch_is_empty(self, place: int) -> bool:
         """Return whether no warp of the launch executes the draft at *place*."""
         draft = self.program.drafts[place]
-        return self.launch.by_place(draft.statement, draft.conditions).is_empty()
+        return self.launch.by_place(draft.statement, draft.step.conditions).is_empty()
 
     def is_entered(self, loops: tuple[Nest, ...]) -> bool:
         """Return whether the warp enters the innermost of *loops*."""
@@ -138,7 +139,7 @@ class ExecutedLaunch:
 
     def nodes_of(self, value: Value) -> tuple[int, ...]:
         """Return the positions of the drafts that compute *value*."""
-        return nodes_of(value, self.program.drafts)
+        return nodes_of(value, self.program.translator.walk.steps)
 
     @cached_property
     def slabs(self) -> frozenset[Slab]:

@@ -13,9 +13,12 @@ from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import number_type
 from loopyperf.counts.conditions import Conditions, plain_text
+from loopyperf.counts.item import MemorySpace, Operation
 from loopyperf.counts.memory_accesses import element_strides, element_type, symbolic_strides
+from loopyperf.counts.steps import Step, Value
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.construction.definitions import Cells, Flow, dependences
-from loopyperf.idg.construction.drafts import Draft, Value
+from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
@@ -78,7 +81,7 @@ def _operands(executed: ExecutedLaunch, place: int, numbers: dict[int, int]) -> 
     draft = executed.draft(place)
     loops = draft.statement.loops
     names = [nest.iname for nest in loops]
-    for slot, value in enumerate(draft.operands):
+    for slot, value in enumerate(draft.step.operands):
         for node in executed.nodes_of(value):
             if node in numbers and executed.draft(node).statement.loops == loops:
                 yield Edge.within(numbers[node], numbers[place], names, operand=slot)
@@ -105,7 +108,7 @@ def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
         for operand in found.target.operands:
             for edge in _of(executed, found, operand):
                 yield edge
-                for node in () if found.source.is_part else executed.draft(found.source.node).beside:
+                for node in () if found.source.is_part else executed.draft(found.source.node).step.beside:
                     yield edge.between(executed.numbers[node], edge.target)
     for accesses in cells.before_barriers():
         for found in dependences(accesses):
@@ -119,7 +122,7 @@ def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
 def _within(executed: ExecutedLaunch, target: int) -> Iterator[Edge]:
     """Yield the edges to *target* from instructions of the same statement and iteration."""
     draft = executed.draft(target)
-    data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
+    data = [(slot, node) for slot, value in enumerate(draft.step.operands) for node in executed.nodes_of(value)]
     found = [(slot, source) for slot, source in data if source in executed.numbers]
     yield from (_in_same_iteration(executed, source, target, Dependence.DATA, slot) for slot, source in found)
     deciding = dict.fromkeys(value.node for value in draft.controls)
@@ -163,7 +166,7 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
 
 
 def _through(executed: ExecutedLaunch, source: int, target: int) -> Dependence:
-    kinds = executed.draft(source).kind, executed.draft(target).kind
+    kinds = executed.draft(source).step.kind, executed.draft(target).step.kind
     if Opcode.BARRIER in kinds:
         return Dependence.SYNCHRONIZATION
     return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
@@ -281,32 +284,50 @@ def _instruction(executed: ExecutedLaunch, place: int) -> Instruction:
 
 def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instruction:
     draft, run = executed.draft(place), executed.runs[place]
-    total = number * run.weight * (1 if draft.number is None else draft.number)
+    step = draft.step
+    total = number * run.weight * (1 if step.number is None else step.number)
+    dtype, subsystem = _type_and_subsystem(step)
     return Instruction(
-        kind=draft.kind,
-        dtype=draft.dtype,
-        subsystem=draft.subsystem,
+        kind=Opcode(step.kind),
+        dtype=dtype,
+        subsystem=subsystem,
         source="" if isinstance(draft.statement.what, Barrier) else draft.statement.name,
         text=draft.text,
+        function=step.function,
         reference=draft.reference,
         executions=int(total) if total == int(total) else total,
         condition=run.condition,
-        operands=tuple(_operand(executed, value, draft) for value in draft.operands),
+        operands=tuple(_operand(executed, value, draft) for value in step.operands),
         address=_address(executed, draft),
         symbolic=_symbolic_address(executed, draft),
         tests=executed.program.tests.of(draft.statement.inames, executed.slabs),
-        part=draft.part,
+        part=step.part,
         is_bound=place in executed.program.bounding,
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
         predicates=frozenset(_predicates(executed, draft)),
         on_data=tuple(sorted(_on_data(draft, run.on_data), key=str)),
-        is_assumed=draft.number is not None,
+        is_assumed=step.number is not None,
         is_volatile=draft.reference is not None
         and (draft.reference.update is not None or isinstance(executed.kernel.loopy_kernel.target, VOLATILE)),
         defines=executed.program.private.defined(place, _to_iterations(executed, draft)),
     )
+
+
+SPECIAL_UNIT = (Opcode.SPECIAL, Opcode.DIV, Opcode.POW)
+"""operations that the single-precision and integer units do not execute"""
+
+
+def _type_and_subsystem(step: Step) -> tuple[str, Pipeline | MemorySpace]:
+    """Return the type of the result of *step*, and the subsystem that executes it."""
+    if step.reference is not None:
+        return f"b{step.reference.bits}", step.reference.space
+    if not isinstance(step.item, Operation):
+        return "", Pipeline.BARRIER if step.kind == Opcode.BARRIER else Pipeline.ALU
+    if step.item.dtype == "f64":
+        return step.item.dtype, Pipeline.FP64
+    return step.item.dtype, Pipeline.SFU if step.item.kind in SPECIAL_UNIT else Pipeline.ALU
 
 
 def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Instruction:
@@ -325,7 +346,7 @@ def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
 
 def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
     """Yield the source-level conditions on the work-item under which *draft* executes."""
-    for each in draft.conditions:
+    for each in draft.step.conditions:
         inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
         tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axes.get(name)) is not None}
         if executed.kernel.is_known(each.expression) and tags:
