@@ -15,6 +15,7 @@ from loopy.symbolic import get_dependencies, guarded_pwaff_from_expr
 from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
+from loopyperf.caching import cached_method
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.steps import Read
 from loopyperf.idg.construction.drafts import CellAccess
@@ -180,7 +181,6 @@ class Cells:
 
     def __init__(self, executed: ExecutedLaunch) -> None:
         self.executed, self.program = executed, executed.program
-        self._indices: dict[tuple[Index, tuple[Nest, ...]], tuple[Index | None, tuple[Affine[str], ...] | None]] = {}
 
     def accesses(self) -> Iterator[CellAccess]:
         """Yield all accesses to variables and arrays that are both written and read."""
@@ -268,18 +268,13 @@ class Cells:
             is_certain=run.weight == 1 and not run.on_data,
         )
 
+    @cached_method
     def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         """Return *index* in terms of loop variables, and in terms of iterations; None where it is not affine."""
-        if (index, loops) not in self._indices:
-            self._indices[index, loops] = self._found_index(index, loops)
-        return self._indices[index, loops]
-
-    def _found_index(
-        self, index: Index, loops: tuple[Nest, ...]
-    ) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         names = [nest.iname for nest in loops]
         values = {name: value for name, value in self.executed.uniform.items() if name not in names}
-        index = tuple(_with_values(expression, values) for expression in index)
+        with_values = _WithValues(values)
+        index = tuple(with_values(each) if isinstance(each, prim.ExpressionNode) else each for each in index)
         simple = tuple(found for each in index if (found := Affine.of(each)) and found.variables <= set(names))
         if len(simple) < len(index):
             return (index, None) if is_affine(names, index) else (None, None)
@@ -301,10 +296,6 @@ class _WithValues(SubstitutionMapper):
         if get_dependencies(condition):
             return prim.If(condition, self.rec(expr.then), self.rec(expr.else_))
         return self.rec(expr.then if evaluate(condition) else expr.else_)
-
-
-def _with_values(expression: Any, values: Mapping[str, int]) -> Any:
-    return _WithValues(values)(expression) if isinstance(expression, prim.ExpressionNode) else expression
 
 
 # }}}

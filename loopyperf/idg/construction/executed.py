@@ -8,6 +8,7 @@ import numpy as np
 import pymbolic.primitives as prim
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
+from loopyperf.caching import cached_method
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.steps import Value, nodes_of
@@ -98,22 +99,19 @@ class ExecutedLaunch:
         self.program, self.kernel, self.kind = program, program.kernel, kind
         self.launch, self.warp = launch, WarpExecutions(launch, kind.example)
         self.runs = [self.warp.run(draft.statement, draft.step.conditions) for draft in program.drafts]
-        alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
-        self.numbers = {place: number for number, place in enumerate(alive)}
+        idle = {place for place, run in enumerate(self.runs) if run.iterations.is_empty}
+        if not kind.is_uniform:
+            idle = {place for place in idle if self.of_all(place).is_empty()}
+        self.numbers = {place: number for number, place in enumerate(sorted({*range(len(self.runs))} - idle))}
         """position of a draft -> index of the instruction in the graph"""
         self.not_exact: dict[str, None] = {}
         """names of the arrays for which dependences are over-approximated"""
         self._in_iterations: dict[tuple[tuple[Nest, ...], frozenset[str]], dict[Any, Any]] = {}
-        self._substitutions: dict[tuple[Nest, ...], SubstitutionMapper] = {}
-
-    def _is_idle(self, place: int) -> bool:
-        return self.runs[place].iterations.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
 
     def of_all(self, place: int) -> isl.Set:
         """Return the executions of the draft at *place* by all warps of the class, for a non-uniform class."""
-        draft = self.program.drafts[place]
-        found = self.launch.by_place(draft.statement, draft.step.conditions)
-        return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
+        loops = len(self.draft(place).statement.loops)
+        return self.of_launch(place) & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), loops)
 
     def iterations_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
         """Return the trip count of each lane in the innermost of *loops*, if it depends on the lane only.
@@ -124,14 +122,10 @@ class ExecutedLaunch:
         lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
         return self.program.bounds.iterations(loops, self.slabs, dict(self.launch.sizes) | self.warp.host, lanes)
 
-    def of_launch_is_empty(self, place: int) -> bool:
-        """Return whether no warp of the launch executes the draft at *place*."""
-        draft = self.program.drafts[place]
-        return self.launch.by_place(draft.statement, draft.step.conditions).is_empty()
-
-    def is_entered(self, loops: tuple[Nest, ...]) -> bool:
-        """Return whether the warp enters the innermost of *loops*."""
-        return not any(self.warp.nest(loops).visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
+    def of_launch(self, place: int) -> isl.Set:
+        """Return the executions of the draft at *place* by all warps of the launch."""
+        draft = self.draft(place)
+        return self.launch.by_place(draft.statement, draft.step.conditions)
 
     def draft(self, place: int) -> Draft:
         """Return the draft at position *place* of the program."""
@@ -167,13 +161,10 @@ class ExecutedLaunch:
             known[expression] = self._substitution(statement.loops)(written)
         return known[expression]
 
+    @cached_method
     def _substitution(self, loops: tuple[Nest, ...]) -> SubstitutionMapper:
-        if loops not in self._substitutions:
-            values = dict(self.launch.sizes) | self.warp.host | self.values_in_iterations(loops)
-            self._substitutions[loops] = _Substitution(
-                lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
-            )
-        return self._substitutions[loops]
+        values = dict(self.launch.sizes) | self.warp.host | self.values_in_iterations(loops)
+        return _Substitution(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)
 
     def values_in_iterations(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         """Return the variables of *loops* as expressions of their iterations."""

@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import pymbolic.primitives as prim
 from loopy.kernel.instruction import Assignment
-from loopy.symbolic import WalkMapper, get_dependencies
+from loopy.symbolic import get_dependencies
 
 from loopyperf.counts.atomic_updates import atomically_added, is_atomic, update_of
 from loopyperf.counts.conditions import Guard, parts, plain_text
 from loopyperf.counts.item import Access, Overhead
+from loopyperf.counts.lanes import has_call
 from loopyperf.counts.memory_accesses import Reference, resolved
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.steps import Step, Value
@@ -95,12 +96,14 @@ class Translator:
         text = self._texts.get(step.text)
         if text is None:
             text = self._texts[step.text] = plain_text(step.text, self.kernel.function_names)
+        is_node = isinstance(step.expression, prim.ExpressionNode)
+        is_known = is_node and self.kernel.is_known(step.expression) and not has_call(step.expression)
         return Draft(
             step,
             statement,
             text,
             reference=None if step.reference is None else self._resolved(step.reference, statement),
-            expression=step.expression if self._is_known(step.expression) else None,
+            expression=step.expression if is_known else None,
             controls=(*controls, *step.controls),
             evaluations={each: evaluated.get(each) or self._evaluation(each, statement) for each in tested},
         )
@@ -113,20 +116,3 @@ class Translator:
             is_loop = atomically_added(kernel, what) is None
             return replace(ref, update=update_of(kernel, typical, ref, is_loop))
         return ref
-
-    def _is_known(self, expression: Any) -> bool:
-        """Return whether loop variables and sizes alone determine *expression*, without calls of functions."""
-        if not isinstance(expression, prim.ExpressionNode) or not self.kernel.is_known(expression):
-            return False
-        calls = _Calls()
-        calls(expression)
-        return not calls.found
-
-
-class _Calls(WalkMapper[[]]):
-    """Detects function calls in an expression."""
-
-    found = False
-
-    def map_call(self, expr: prim.Call) -> None:
-        self.found = True

@@ -4,6 +4,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 import islpy as isl
@@ -62,19 +63,11 @@ def idle_instructions(executed: ExecutedLaunch, instructions: dict[int, Instruct
 
 def execute(executed: ExecutedLaunch) -> Iterator[tuple[int, int]]:
     """Yield (program position, number of times reached) of the drafts that the warp reaches but does not execute."""
-    if not executed.numbers:
-        return
-    for place, draft in enumerate(executed.program.drafts):
-        if place in executed.numbers or executed.of_launch_is_empty(place):
-            continue
-        loops = draft.statement.loops
-        number = (
-            executed.warp.nest(loops).iterations(loops).number
-            if loops and executed.is_entered(loops)
-            else int(not loops)
-        )
-        if number:
-            yield place, number
+    for place, draft in enumerate(executed.program.drafts) if executed.numbers else ():
+        if place not in executed.numbers and not executed.of_launch(place).is_empty():
+            loops, nest = draft.statement.loops, executed.warp.nest(draft.statement.loops)
+            if not any(nest.visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1)):
+                yield place, nest.iterations(loops).number if loops else 1
 
 
 def _operands(executed: ExecutedLaunch, place: int, numbers: dict[int, int]) -> Iterator[Edge]:
@@ -150,7 +143,9 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
     ends = executed.numbers[source], executed.numbers[target]
     loops = executed.draft(target).statement.loops
     everywhere = executed.runs[target].iterations
-    through = _through(executed, source, target)
+    kinds = executed.draft(source).step.kind, executed.draft(target).step.kind
+    through = Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
+    through = Dependence.SYNCHRONIZATION if Opcode.BARRIER in kinds else through
     if isinstance(found, LastWrite):
         if not found.is_exact:
             executed.not_exact[found.target.array] = None
@@ -163,13 +158,6 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
     for condition, iterations, distance in pieces:
         if condition is not False:
             yield Edge(*ends, distance, iterations, condition, through, operand)
-
-
-def _through(executed: ExecutedLaunch, source: int, target: int) -> Dependence:
-    kinds = executed.draft(source).step.kind, executed.draft(target).step.kind
-    if Opcode.BARRIER in kinds:
-        return Dependence.SYNCHRONIZATION
-    return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
 
 
 def _piece(
@@ -245,7 +233,11 @@ def warp_graph(executed: ExecutedLaunch) -> Idg:
     """Return the source graph of the warp class of *executed*."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
     body = tuple(_body(executed, executed.program.nest, ()))
-    idle = {place: _idle_instruction(executed, place, number) for place, number in execute(executed)}
+    # An idle instruction accesses nothing.
+    idle = {
+        place: replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
+        for place, number in execute(executed)
+    }
     return Idg(instructions, tuple(edges(executed)), body, idle_instructions(executed, idle))
 
 
@@ -258,10 +250,8 @@ def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iter
             inside = (*loops, item)
             body = tuple(_body(executed, item, inside))
             if body:
-                trips, bound = (
-                    executed.warp.nest(inside).trips(inside),
-                    executed.program.bounds.of(inside, executed.slabs),
-                )
+                trips = executed.warp.nest(inside).trips(inside)
+                bound = executed.program.bounds.of(inside, executed.slabs)
                 yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.iterations_of_lanes(inside))
 
 
@@ -311,7 +301,7 @@ def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instr
         is_assumed=step.number is not None,
         is_volatile=draft.reference is not None
         and (draft.reference.update is not None or isinstance(executed.kernel.loopy_kernel.target, VOLATILE)),
-        defines=executed.program.private.defined(place, _to_iterations(executed, draft)),
+        defines=executed.program.private.defined(place, partial(executed.in_iterations, statement=draft.statement)),
     )
 
 
@@ -330,17 +320,12 @@ def _type_and_subsystem(step: Step) -> tuple[str, Pipeline | MemorySpace]:
     return step.item.dtype, Pipeline.SFU if step.item.kind in SPECIAL_UNIT else Pipeline.ALU
 
 
-def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Instruction:
-    """Return the instruction at *place* as an idle one that is reached *number* times; it accesses nothing."""
-    return replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
-
-
 def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
     names = get_dependencies(known) if isinstance(known, prim.ExpressionNode) else frozenset[str]()
     is_integer = bool(names) and names <= executed.kernel.known_names
     known = None if known is None else executed.in_iterations(known, draft.statement)
-    element = executed.program.private.read(value, _to_iterations(executed, draft))
+    element = executed.program.private.read(value, partial(executed.in_iterations, statement=draft.statement))
     return Operand(known, value.is_negated, element, is_integer)
 
 
@@ -366,10 +351,6 @@ def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:
     """Return the scalar type of the array that *draft* accesses; empty if it accesses none."""
     array = None if draft.reference is None else executed.kernel.arrays.get(draft.reference.array)
     return "" if array is None else number_type(element_type(array)).scalar
-
-
-def _to_iterations(executed: ExecutedLaunch, draft: Draft) -> Callable[[Any], Any]:
-    return lambda expression: executed.in_iterations(expression, draft.statement)
 
 
 def _address(executed: ExecutedLaunch, draft: Draft) -> Affine[Symbol] | None:
