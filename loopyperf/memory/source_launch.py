@@ -35,6 +35,7 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Predicates
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_classes import (
@@ -479,7 +480,7 @@ class SourceLaunch:
         return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
 
 
-def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple[str, frozenset[str]], Fraction]]:
+def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple[str, Predicates], Fraction]]:
     """Yield (source, predicates) and the mean share of active lanes of instructions that not all lanes execute."""
     for place, instruction in zip(executed.numbers, graph.instructions, strict=True):
         if instruction.predicates or instruction.tests:

@@ -15,14 +15,14 @@ from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
 from loopyperf.caching import cached_method
-from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound
+from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound, Predicate, Predicates
 from loopyperf.idg.warps.warp_classes import Integers, Loops
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
 from loopyperf.polyhedral.points import Membership, membership
 from loopyperf.polyhedral.quasipolynomial import affine_of
-from loopyperf.polyhedral.sets import SetMemory, dimension_interval, projected, tied_to
+from loopyperf.polyhedral.sets import SetMemory, dimension_interval, names_involved, projected, tied_to
 
 # {{{ slabs: ranges of the group index for which Loopy generates separate code, ``split_iname(..., slabs=...)``
 #
@@ -231,17 +231,17 @@ class WorkItemTests:
 
     def __init__(self, kernel: Kernel, launch: Launch, slabs: Slabs) -> None:
         self._kernel, self._launch, self._slabs = kernel, launch, slabs
-        self._alike = SetMemory[dict[Axes, frozenset[str]]]()
+        self._alike = SetMemory[dict[Axes, Predicates]]()
 
-    def of(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
+    def of(self, inames: frozenset[str], slabs: frozenset[Slab]) -> Predicates:
         """Return the conditions that select the work-items of *slabs* for a statement over *inames*, without loops.
 
-        They are isl constraints as text, with hardware inames named by axis, and are only compared for equality.
+        They are isl constraints, with hardware inames named by axis.
         """
         return self._tests(inames, frozenset(slab for slab in slabs if slab[0] in inames))
 
     @cached_method
-    def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
+    def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> Predicates:
         tags = {name for name in inames if self._kernel.hardware_axes.get(name) is not None}
         if not tags:
             return frozenset()
@@ -252,7 +252,7 @@ class WorkItemTests:
             alike[axes] = self._constraints(points, axes)
         return alike[axes]
 
-    def _constraints(self, points: isl.Set, axes: Axes) -> frozenset[str]:
+    def _constraints(self, points: isl.Set, axes: Axes) -> Predicates:
         """Return the constraints of *points*, whose dimensions are *axes*, beyond the extents of the local axes."""
         local = {place: tag.axis for place, tag in enumerate(axes) if isinstance(tag, LocalInameTag)}
         grid = points
@@ -265,8 +265,11 @@ class WorkItemTests:
         tested = points.coalesce().gist(grid)
         for place, tag in enumerate(axes):
             tested = tested.set_dim_name(SET, place, str(tag).replace(".", ""))
-        constraints = (str(each) for part in tested.get_basic_sets() for each in part.get_constraints())
-        return frozenset(each.partition(" : ")[2] for each in constraints)
+        constraints = (each for part in tested.get_basic_sets() for each in part.get_constraints())
+        return frozenset(
+            Predicate(str(each).partition(" : ")[2], holds=True, names=names_involved(each, SET, PARAM))
+            for each in constraints
+        )
 
 
 def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> isl.Set:

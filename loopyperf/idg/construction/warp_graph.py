@@ -24,7 +24,6 @@ from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import (
-    NOT,
     DataCondition,
     Dependence,
     Edge,
@@ -35,6 +34,7 @@ from loopyperf.idg.program import (
     Loop,
     Opcode,
     Operand,
+    Predicate,
 )
 from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
 from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
@@ -329,14 +329,15 @@ def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
     return Operand(known, value.is_negated, element, is_integer)
 
 
-def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
+def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[Predicate]:
     """Yield the source-level conditions on the work-item under which *draft* executes."""
     for each in draft.step.conditions:
         inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
         tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axes.get(name)) is not None}
         if executed.kernel.is_known(each.expression) and tags:
             words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
-            yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
+            written = substitute(each.expression, words)
+            yield Predicate(str(written), each.holds, frozenset(get_dependencies(written)))
 
 
 def _on_data(draft: Draft, conditions: Conditions) -> Iterator[DataCondition]:
