@@ -337,7 +337,8 @@ def executed_one_by_one(graph: Idg) -> Mapping[int, float]:
     The value of each is the mean share of its loop iterations that a work-item executes; it is less than 1 where lanes
     exit a loop at different iterations.
     """
-    return {place: share for region in _regions(graph, graph.body) for place, share in _alone(region)}
+    regions = (each for each in _regions(graph, graph.body) if any(isinstance(item, Loop) for item in each))
+    return {place: share for region in regions for place, share in _placed(region, 1.0)}
 
 
 def _regions(graph: Idg, body: Sequence[Item]) -> Iterator[list[Item]]:
@@ -358,11 +359,6 @@ def _has_barrier(graph: Idg, item: Item) -> bool:
     if isinstance(item, Loop):
         return any(_has_barrier(graph, each) for each in item.body)
     return graph.instructions[item].kind == Opcode.BARRIER
-
-
-def _alone(region: Sequence[Item]) -> Iterator[tuple[int, float]]:
-    if any(isinstance(item, Loop) for item in region):
-        yield from _placed(region, 1.0)
 
 
 def _placed(body: Sequence[Item], share: float) -> Iterator[tuple[int, float]]:

@@ -138,17 +138,11 @@ def _cells(access: CellAccess) -> isl.Map:
     """Return the map from loop values to the cells that *access* accesses."""
     cells = isl.Map.from_domain_and_range(access.values.set, isl.Set("{ [] }"))
     if access.index:
-        space = _named(access.values.set, access.variables).get_space()
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(access.variables))
         for expression in access.index:
             value = guarded_pwaff_from_expr(space, expression, frozenset())
             cells = cells.flat_range_product(isl.Map.from_pw_aff(value))
     return cells.set_tuple_name(isl.dim_type.out, "cell")
-
-
-def _named(values: isl.Set, variables: Sequence[str]) -> isl.Set:
-    for place, name in enumerate(variables):
-        values = values.set_dim_name(SET, place, name)
-    return values
 
 
 # }}}
