@@ -23,8 +23,8 @@ from typing import Any, Literal, NamedTuple
 
 import islpy as isl
 from loopy.symbolic import get_dependencies
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.counts.conditions import (
     ALWAYS,
     Condition,
@@ -141,12 +141,12 @@ class ExecutionCounter:
         """
         return self._selected(site.inames, site.conditions).points
 
-    @cached_method
+    @memoize_method
     def loops(self, inames: frozenset[str]) -> LoopPoints:
         """Return the points of the loops over *inames*."""
         return loop_points(self.kernel, inames, self.typical)
 
-    @cached_method
+    @memoize_method
     def _selected(self, inames: frozenset[str], conditions: Conditions) -> _Selection:
         """Return the points of the loops over *inames* at which *conditions* hold."""
         points = self.loops(inames).points
@@ -195,7 +195,7 @@ class ExecutionCounter:
         """
         return self.loops(site.inames).weight * self._probability(self.on_data(site), site.source)
 
-    @cached_method
+    @memoize_method
     def _probability(self, on_data: Conditions, source: str) -> Fraction:
         """Return the probability that the conditions *on_data* of *source* hold."""
         if len({condition.expression for condition in on_data}) < len(on_data):

@@ -21,8 +21,8 @@ from loopy.target.opencl import OpenCLTarget
 from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper import Mapper
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.counts.arithmetic import (
     FLOATS,
     INDEX,
@@ -104,7 +104,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             dtype = types.get(place)
             yield parameter, self.context(dtype) if isinstance(dtype, LoopyType) else None
 
-    @cached_method
+    @memoize_method
     def context(self, dtype: LoopyType) -> Context:
         """Return the type context of numbers of type *dtype*."""
         return dtype_to_type_context(self._target, dtype)
@@ -292,7 +292,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         array = expr.aggregate
         return self._leaf(expr, context, self._type_of(array.name) if isinstance(array, prim.Variable) else None)
 
-    @cached_method
+    @memoize_method
     def _type_of(self, variable: str) -> NumberType:
         return self.inferred.number(prim.Variable(variable))
 
@@ -306,7 +306,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             return None
         return self._written(name)
 
-    @cached_method
+    @memoize_method
     def _written(self, iname: str) -> Any:
         return written_iname(self.kernel, iname)
 

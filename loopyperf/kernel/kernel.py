@@ -24,8 +24,8 @@ from loopy.target.opencl import OpenCLTarget, VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic import evaluate
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.kernel.integers import (
     Layout,
     contiguous_layout,
@@ -209,7 +209,7 @@ class Kernel:
         """
         return self._domain(frozenset(inames))
 
-    @cached_method
+    @memoize_method
     def _domain(self, inames: frozenset[str]) -> isl.Set:
         points = points_of(self.loopy_kernel, inames)
         names = points.get_var_dict(PARAM)
@@ -228,7 +228,7 @@ class Kernel:
             points = points.project_out(PARAM, place, 1)
         return points.project_out_except(sorted(inames), [SET])
 
-    @cached_method
+    @memoize_method
     def values(self, iname: str) -> range | None:
         """Return the range from the first to the last value of *iname*; None if sizes bound the loop."""
         constant = dimension_interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
@@ -330,7 +330,7 @@ class Kernel:
         read = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
         return read if isinstance(instruction, MultiAssignmentBase) else read | inames
 
-    @cached_method
+    @memoize_method
     def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
         """Return the inames and data, but not sizes, in the bounds of the sequential loops among *inames*."""
         loops = frozenset(iname for iname in inames if self.hardware_axes.get(iname) is None)

@@ -15,8 +15,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.errors import MissingSizeError, ParameterError
 from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
@@ -306,7 +306,7 @@ class Evaluator:
         """
         return self._function(frozenset(sizes)).weighted(weights, sizes)
 
-    @cached_method
+    @memoize_method
     def _function(self, names: frozenset[str]) -> "_Function":
         """Return the function with exactly the arguments *names*."""
         missing = [name for name in self.parameters if name not in names]

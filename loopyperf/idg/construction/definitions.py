@@ -14,8 +14,8 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.symbolic import get_dependencies, guarded_pwaff_from_expr
 from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.steps import Read
 from loopyperf.idg.construction.drafts import CellAccess
@@ -262,7 +262,7 @@ class Cells:
             is_certain=run.weight == 1 and not run.on_data,
         )
 
-    @cached_method
+    @memoize_method
     def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         """Return *index* in terms of loop variables, and in terms of iterations; None where it is not affine."""
         names = [nest.iname for nest in loops]

@@ -7,8 +7,8 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
 from pymbolic.mapper.substitutor import SubstitutionMapper
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.steps import Value, nodes_of
@@ -161,7 +161,7 @@ class ExecutedLaunch:
             known[expression] = self._substitution(statement.loops)(written)
         return known[expression]
 
-    @cached_method
+    @memoize_method
     def _substitution(self, loops: tuple[Nest, ...]) -> SubstitutionMapper:
         values = dict(self.launch.sizes) | self.warp.host | self.values_in_iterations(loops)
         return _Substitution(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)

@@ -13,8 +13,8 @@ import islpy as isl
 import numpy as np
 from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound, Predicate, Predicates
 from loopyperf.idg.warps.warp_classes import Integers, Loops
 from loopyperf.kernel import Kernel
@@ -126,7 +126,7 @@ class LoopBounds:
         bounding, usable = self._inames(loops)
         return loops[-1].iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
-    @cached_method
+    @memoize_method
     def _inames(self, loops: Loops) -> tuple[frozenset[str], frozenset[str]]:
         """Return the inames of the domain that bounds the innermost of *loops*, and those it may depend on."""
         loop = loops[-1]
@@ -135,7 +135,7 @@ class LoopBounds:
             bounding |= frozenset[str].intersection(*(statement.inames for statement in loop.statements()))
         return bounding, _usable(self._kernel, loops)
 
-    @cached_method
+    @memoize_method
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> LoopBound:
         """Return the number of values of *iname* in the domain of *bounding*, given the *usable* inames."""
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
@@ -240,7 +240,7 @@ class WorkItemTests:
         """
         return self._tests(inames, frozenset(slab for slab in slabs if slab[0] in inames))
 
-    @cached_method
+    @memoize_method
     def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> Predicates:
         tags = {name for name in inames if self._kernel.hardware_axes.get(name) is not None}
         if not tags:

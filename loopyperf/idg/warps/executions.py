@@ -16,8 +16,8 @@ from typing import Any
 
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag
+from pytools import memoize_method
 
-from loopyperf.caching import cached_method
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import UnboundedDomainError
@@ -48,13 +48,13 @@ class LoopIterations:
         """Take *values*: statement number -> values of the loop variables (outermost first) with which it executes."""
         self._kernel, self._values = kernel, values
 
-    @cached_method
+    @memoize_method
     def executed(self, values: Points, loops: Loops) -> tuple[Points, Any]:
         """Return the iterations of *loops* whose variables have *values*, and the condition that selects them."""
         iterations = self.numbered(values, loops)
         return iterations, None if iterations.is_empty else condition_on(iterations, self.iterations(loops), loops)
 
-    @cached_method
+    @memoize_method
     def condition(self, where: tuple[Box, ...], everywhere: Points, loops: Loops) -> Any:
         """Return the condition that selects the disjoint boxes *where* from the iterations *everywhere* of *loops*.
 
@@ -64,7 +64,7 @@ class LoopIterations:
         inside = everywhere if is_all else union([Points(box) for box in where], len(loops))
         return condition_on(inside, everywhere, loops)
 
-    @cached_method
+    @memoize_method
     def met(self, copied: frozenset[str], loops: Loops, values: Points) -> Points:
         """Return the loop values at which warps meet a barrier, given the *values* at which its domain has points.
 
@@ -80,7 +80,7 @@ class LoopIterations:
             whole = whole.project_out(SET, place, 1).insert_dims(SET, place, 1)
         return Points(whole & self.iterations(loops).set.apply(self.numbering(loops).reverse()))
 
-    @cached_method
+    @memoize_method
     def visited(self, loops: Loops) -> Points:
         """Return the values of the variables of *loops* for which the innermost one executes an iteration.
 
@@ -93,7 +93,7 @@ class LoopIterations:
         inside = dict.fromkeys(self._values[statement.number] for statement in loops[-1].statements())
         return union([values.outer(len(loops)) for values in inside], len(loops))
 
-    @cached_method
+    @memoize_method
     def region(self, loops: Loops) -> Box | None:
         """Return the box of values of *loops* if each loop has the same values whenever it is entered.
 
@@ -104,7 +104,7 @@ class LoopIterations:
         box = self.visited(loops).box
         return box if box is not None and box[:-1] == self.region(loops[:-1]) else None
 
-    @cached_method
+    @memoize_method
     def trips(self, loops: Loops) -> Any:
         """Return the trip count of the innermost of *loops* per entry.
 
@@ -122,7 +122,7 @@ class LoopIterations:
             number = number.union_add(isl.PwAff.from_aff(zero).intersect_domain(never))
         return _value(number, around, loops)
 
-    @cached_method
+    @memoize_method
     def first(self, loops: Loops) -> Any:
         """Return the value of the innermost of *loops* in its first iteration.
 
@@ -137,7 +137,7 @@ class LoopIterations:
         value = isl.PwMultiAff.from_map(least).coalesce().get_pw_aff(0)
         return _value(value, self.iterations(loops[:-1]).set, loops)
 
-    @cached_method
+    @memoize_method
     def iterations(self, loops: Loops) -> Points:
         """Return all iterations of *loops*, including those in which nothing executes."""
         region = self.region(loops)
@@ -157,7 +157,7 @@ class LoopIterations:
 
     # {{{ loops whose iterations depend on those of other loops
 
-    @cached_method
+    @memoize_method
     def numbering(self, loops: Loops) -> isl.Map:
         """Return the map from the values of the variables of *loops* to their iteration numbers."""
         if not loops:
@@ -174,7 +174,7 @@ class LoopIterations:
             number = innermost.sum(first.neg())
         return _outer(depth).apply_range(self.numbering(loops[:-1])).flat_range_product(number)
 
-    @cached_method
+    @memoize_method
     def _last_iteration(self, loops: Loops) -> isl.Map:
         """Return the map from the iterations of the outer *loops* to the last iteration of the innermost one."""
         return self._by_outer(self.visited(loops).set.apply(self.numbering(loops))).lexmax()
@@ -255,7 +255,7 @@ class LaunchExecutions:
         with naming(statement):
             return self._by_place(statement.inames, conditions, tuple(nest.iname for nest in statement.loops))
 
-    @cached_method
+    @memoize_method
     def _by_place(self, inames: frozenset[str], conditions: Conditions, loops: tuple[str, ...]) -> isl.Set:
         anywhere = self.warps.insert_dims(SET, self.placement.axes, len(loops))
         return self._placed(self._points(inames, conditions), loops).intersect(anywhere).coalesce()
@@ -272,7 +272,7 @@ class LaunchExecutions:
             raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
         return WarpIterations.of(self.kernel, warp, points, counted, self.lockstep(site.inames), self.sizes, host or {})
 
-    @cached_method
+    @memoize_method
     def _points(self, inames: frozenset[str], conditions: Conditions) -> isl.Set:
         """Return the points over *inames* at which *conditions* hold, for all warps."""
         return at_sizes(self.counter.points(Site(self.launch, inames, conditions, "")), self.sizes)
@@ -323,7 +323,7 @@ class LaunchExecutions:
                 used[name] = Affine(((name, 1),))
         return used
 
-    @cached_method
+    @memoize_method
     def lockstep(self, inames: frozenset[str]) -> Lockstep:
         """Return the start values of the loops among *inames* that start differently in different lanes."""
         return lockstep_of(self.kernel, self.launch, inames, self._visited)
@@ -410,7 +410,7 @@ class WarpExecutions:
         """Return the iterations of the loops inside the outermost of *loops*."""
         return self._nest(loops[:1])
 
-    @cached_method
+    @memoize_method
     def _nest(self, outermost: Loops) -> LoopIterations:
         inside = [statement for loop in outermost for statement in loop.statements()]
         return self.of_launch.nest(outermost, {each.number: self.values(each, ALWAYS) for each in inside})
