@@ -341,5 +341,5 @@ def _counted(
     totals = count(unit, counting).properties().totals
     for sizes in (sizes for schedule in configuration.ladders for sizes in schedule):
         if allocated_bytes(unit.default_entrypoint, sizes) <= limits.global_memory:
-            properties = dict(zip(totals.keys, totals.at(sizes), strict=True))
+            properties = dict(zip(totals.keys, totals.evaluator.at(sizes), strict=True))
             yield CountedRun(kernel_class, configuration.label, sizes, properties)

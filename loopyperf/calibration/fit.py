@@ -59,7 +59,7 @@ def observe(
         kernel_class=kernel_class,
         label=label,
         sizes=dict(sizes),
-        properties=dict(zip(properties, properties.totals.at(sizes), strict=True)),
+        properties=dict(zip(properties, properties.totals.evaluator.at(sizes), strict=True)),
         seconds=seconds,
         pipelines={} if device is None or counting != "executed" else _busy(program, sizes, device, typical),
     )

@@ -15,7 +15,7 @@ from loopyperf.compiler.predication import TEST, on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import NOT, Instruction, Opcode
+from loopyperf.idg.program import Instruction, Opcode, Predicates
 from loopyperf.polyhedral.affine import Opaque, Symbol, names_in_expression
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Term
 
@@ -69,12 +69,12 @@ class _Entry:
         arithmetic = [each for each in graph.instructions if each.reference is None and not each.is_index]
         self.operands = [each.known for instruction in arithmetic for each in instruction.operands]
         tests = [each.tests for each in self.accesses]
-        self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
+        self.ending = tests[0].intersection(*tests) if tests else Predicates()
         """tests that apply to all accesses"""
         self.of_doubles = [o.known for each in arithmetic if each.dtype == "f64" for o in each.operands]
-        self.tests = frozenset[str]().union(*tests) - self.ending
+        self.tests = Predicates().union(*tests) - self.ending
         self.predicates = {
-            predicate.removeprefix(NOT)
+            predicate.text
             for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
             for predicate in each.predicates
             if each.reference is not None and not (loops and on_loop(each, loops[-1].name))

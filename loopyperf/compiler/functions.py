@@ -115,7 +115,7 @@ def _name(instruction: Instruction) -> str | None:
     """Return the name of *instruction* in the table; None if it has none."""
     match instruction.kind:
         case Opcode.SPECIAL:
-            return function_name(instruction)
+            return instruction.function
         case Opcode.DIV | Opcode.MOD:
             return _division(instruction)
         case Opcode.POW:
@@ -127,11 +127,6 @@ def _name(instruction: Instruction) -> str | None:
             return instruction.kind
         case _:
             return None
-
-
-def function_name(instruction: Instruction) -> str:
-    """Return the name of the function that *instruction* calls."""
-    return instruction.text.partition("(")[0]
 
 
 def _division(instruction: Instruction) -> str:
@@ -203,7 +198,7 @@ def _read(words: str) -> tuple[tuple[str, str], ...]:
 
 def length(instruction: Instruction) -> int:
     """Return about how many PTX instructions *instruction* is; functions are inlined before loops are unrolled."""
-    if instruction.kind not in WRITTEN_OUT or function_name(instruction) in INSTRUCTIONS_OF_PTX:
+    if instruction.kind not in WRITTEN_OUT or instruction.function in INSTRUCTIONS_OF_PTX:
         return 1
     sequence = sequence_of(instruction)
     return 1 if sequence is None else sequence.length
@@ -273,7 +268,7 @@ class _Expansion:
 
     def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:
         loops = [loop.name for loop in self.graph.loops_around[place]]
-        is_open = (function_name(old) in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == Opcode.MUL
+        is_open = (old.function in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == Opcode.MUL
         steps = list(_arranged(sequence))
         places = [place, *range(len(self.instructions), len(self.instructions) + len(steps) - 1)]
         for number, ((kind, dtype), sources) in enumerate(steps):

@@ -15,7 +15,6 @@ import pymbolic.primitives as prim
 from pymbolic import evaluate
 
 from loopyperf.compiler.folding import without_moves
-from loopyperf.compiler.functions import function_name
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, rewritten
 from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
@@ -201,7 +200,7 @@ def _constant(instruction: Instruction, values: list[Number | None]) -> Number |
         return numbers[0] if len(numbers) == 1 else None
     numbers = numbers if is_integral else [float(number) for number in numbers]
     known = OF_INTEGERS if is_integral else OF_FLOATS
-    function = FUNCTIONS.get(function_name(instruction)) if kind == Opcode.SPECIAL else known.get(kind)
+    function = FUNCTIONS.get(instruction.function) if kind == Opcode.SPECIAL else known.get(kind)
     if function is None:
         return None
     try:

@@ -6,7 +6,6 @@ lanes set up a convergence barrier, branch, and reconverge; at the end of the ke
 (docs/compiler.md, section 6).
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +17,17 @@ import pymbolic.primitives as prim
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, between_kept, number_of_runs
-from loopyperf.idg.program import NOT, DataCondition, Edge, Instruction, Item, Loop, Opcode, integer_if_whole, placed
+from loopyperf.idg.program import (
+    DataCondition,
+    Edge,
+    Instruction,
+    Item,
+    Loop,
+    Opcode,
+    Predicates,
+    integer_if_whole,
+    placed,
+)
 
 SHORT = {"lanes": 8, "groups": 6}
 """instructions, at most, of a predicated part: under a condition on the lane, or on the group or sizes alone"""
@@ -41,12 +50,12 @@ class PredicatedRun:
     """Consecutive instructions under the same conditions."""
 
     instructions: tuple[Instruction, ...]
-    tests: frozenset[str]
+    tests: Predicates
 
     @property
     def decided_by(self) -> str:
         """Return ``groups`` if the conditions depend only on groups, else ``lanes``, as for conditions on data."""
-        return "groups" if self.tests and not any(map(_names_lanes, self.tests)) else "lanes"
+        return "groups" if self.tests and not any(each.is_on_lanes for each in self.tests) else "lanes"
 
     @property
     def is_short(self) -> bool:
@@ -65,7 +74,7 @@ class _Predication:
         idle = () if graph.idle is None else graph.idle.instructions
         self.instructions = [*graph.instructions, *idle]
         tests = [each.tests for each in self.instructions if each.reference is not None]
-        self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
+        self.ending = tests[0].intersection(*tests) if tests else Predicates()
         """tests that apply to all accesses of the kernel"""
         self.kept = set(range(len(graph.instructions)))
         self.runs: dict[tuple[Any, tuple[int, ...]], int] = {}
@@ -98,7 +107,7 @@ class _Predication:
                 yield item
         yield from (place for _, place in waiting)
 
-    def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...], given: frozenset[str]) -> Iterator[Item]:
+    def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...], given: Predicates) -> Iterator[Item]:
         """Yield *items* with branches around long parts, and without long parts that no lane executes.
 
         Conditions in *given* were already tested around the enclosing loop.
@@ -123,7 +132,7 @@ class _Predication:
                 part = ()
             yield from (self._inside(item, around, given | tests) for item in part)
 
-    def _inside(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> Item:
+    def _inside(self, item: Item, around: tuple[Loop, ...], given: Predicates) -> Item:
         if not isinstance(item, Loop):
             return item
         return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item), given)))
@@ -159,7 +168,7 @@ class _Predication:
             self.runs[key] = number_of_runs(condition, around)
         return self.runs[key]
 
-    def _under(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> tuple[frozenset[str], bool, bool]:
+    def _under(self, item: Item, around: tuple[Loop, ...], given: Predicates) -> tuple[Predicates, bool, bool]:
         """Return (conditions of *item*, whether it is idle, whether it depends on data).
 
         A loop has the conditions that all its instructions share; Loopy tests these around the loop.
@@ -195,10 +204,6 @@ def _renamed(body: Sequence[Item], numbers: dict[int, int]) -> Iterator[Item]:
             yield numbers[item]
 
 
-def _names_lanes(test: str) -> bool:
-    return any(f"l{axis}" in test for axis in range(3))
-
-
 # {{{ conditions on loop iterations
 #
 # A condition on a loop variable is tested in each iteration.
@@ -220,8 +225,7 @@ def with_predicated_iterations(graph: Idg) -> Idg:
 
 def on_loop(instruction: Instruction, loop: str) -> frozenset[str]:
     """Return the predicates of *instruction* that depend on the variable of *loop*."""
-    found = (each.removeprefix(NOT) for each in instruction.predicates)
-    return frozenset(each for each in found if loop in re.findall(r"\w+", each))
+    return frozenset(each.text for each in instruction.predicates if loop in each.names)
 
 
 class _Testing:

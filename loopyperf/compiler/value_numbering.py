@@ -128,8 +128,7 @@ class _Merger:
         if instruction.kind == Opcode.LOAD:
             return self._operands(place, instruction)[0] if instruction.address is None else None
         operands, rest = self._operands(place, instruction)
-        function = instruction.text.partition("(")[0] if instruction.kind == Opcode.SPECIAL else ""
-        return function, Counter(operands) if instruction.kind in COMMUTATIVE else operands, rest
+        return instruction.function, Counter(operands) if instruction.kind in COMMUTATIVE else operands, rest
 
     def _operands(self, place: int, instruction: Instruction) -> tuple[tuple[Any, ...], Any]:
         """Return (known operands with their sources, sources that are no operands)."""

@@ -161,13 +161,11 @@ def joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType
     left = before[-1].result
     result = converted(left, link.right)
     result = functions if functions and result.is_complex else result
-    joint = "pow" if link.kind == "pow" else None if kind == "mul" and _changes_sign(before, link) else kind
+    changes_sign = kind == "mul" and (
+        is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
+    )
+    joint = "pow" if link.kind == "pow" else None if changes_sign else kind
     return Link(link.operand, link.context, link.right, result, joint, left)
-
-
-def _changes_sign(before: Sequence[Link], link: Link) -> bool:
-    """Return whether multiplying *link* by the operands *before* it only changes a sign."""
-    return is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
 
 
 def is_minus_one(expression: Any) -> bool:
@@ -245,17 +243,9 @@ class OperationMapper(Mapper[Result, Parameters]):
 RealOperations = Mapping[Kind, int]
 """operation kind -> number of operations"""
 
-ADD_COMPLEX: RealOperations = {"add": 2}
-ADD_REAL: RealOperations = {"add": 1}
 MULTIPLY_COMPLEX: RealOperations = {"mul": 4, "add": 2}
-MULTIPLY_REAL: RealOperations = {"mul": 2}
-DIVIDE_COMPLEX: RealOperations = {"div": 3, "mul": 4, "add": 3}
-DIVIDE_REAL_BY_COMPLEX: RealOperations = {"div": 3, "mul": 3, "add": 1}
-DIVIDE_BY_REAL: RealOperations = {"div": 2}
 POWER: RealOperations = {"special": 6, "mul": 6, "add": 2}
 """log, hypot, atan2, exp, sin and cos"""
-POWER_TO_REAL: RealOperations = {"special": 6, "mul": 4}
-COMPARE: RealOperations = {"compare": 2, "logic": 1}
 FUNCTIONS: Mapping[str, RealOperations] = {
     "abs": {"special": 1},
     "sqrt": {"special": 2, "mul": 1, "add": 1, "div": 2},
@@ -282,43 +272,23 @@ REAL_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """complex function -> special functions of real numbers that it calls"""
 OPERATIONS: Mapping[tuple[Kind, bool, bool], RealOperations] = {
-    ("add", True, True): ADD_COMPLEX,
-    ("add", True, False): ADD_REAL,
-    ("add", False, True): ADD_REAL,
+    ("add", True, True): {"add": 2},
+    ("add", True, False): {"add": 1},
+    ("add", False, True): {"add": 1},
     ("mul", True, True): MULTIPLY_COMPLEX,
-    ("mul", True, False): MULTIPLY_REAL,
-    ("mul", False, True): MULTIPLY_REAL,
-    ("div", True, True): DIVIDE_COMPLEX,
-    ("div", True, False): DIVIDE_BY_REAL,
-    ("div", False, True): DIVIDE_REAL_BY_COMPLEX,
+    ("mul", True, False): {"mul": 2},
+    ("mul", False, True): {"mul": 2},
+    ("div", True, True): {"div": 3, "mul": 4, "add": 3},
+    ("div", True, False): {"div": 2},
+    ("div", False, True): {"div": 3, "mul": 3, "add": 1},
     ("pow", True, True): POWER,
-    ("pow", True, False): POWER_TO_REAL,
+    ("pow", True, False): {"special": 6, "mul": 4},
     ("pow", False, True): POWER,
-    **{("compare", *sides): COMPARE for sides in ((True, True), (True, False), (False, True))},
+    **{("compare", *sides): {"compare": 2, "logic": 1} for sides in ((True, True), (True, False), (False, True))},
 }
 """(kind, left operand is complex, right operand is complex) -> real operations"""
 PARTS = frozenset({"real", "imag", "conj"})
 """free functions: they select a register or change a sign"""
-
-
-def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> RealOperations:
-    """Return the real operations of one complex operation of *kind* in *expression*.
-
-    *left* and *right* tell whether the operand is complex. Raises :class:`UncountableError` if *kind* is not defined
-    for complex numbers.
-    """
-    if (kind, left, right) not in OPERATIONS:
-        raise UncountableError(f"no count for {type(expression).__name__} on complex numbers in {expression}")
-    return OPERATIONS[kind, left, right]
-
-
-def complex_function(name: str) -> RealOperations:
-    """Return the real operations of the complex function *name*; raises :class:`UncountableError` if it is unknown."""
-    if name in PARTS:
-        return {}
-    if name not in FUNCTIONS:
-        raise UncountableError(f"no count for {name} of a complex number")
-    return FUNCTIONS[name]
 
 
 def real_functions(name: str, *types: NumberType) -> tuple[str, ...]:
@@ -348,13 +318,16 @@ def link_operations(link: Link, expression: Any) -> Iterator[tuple[Operation, in
     """Yield (operation, number) pairs for the step of *expression* that combines *link* with the operands before it.
 
     A subtraction is one addition. Unary minus and products with the literal -1 are free. ``x**2`` is one exponentiation
-    (Stevens and Klöckner, section 2.2).
+    (Stevens and Klöckner, section 2.2). Raises :class:`UncountableError` for an operation that is not defined for
+    complex numbers.
     """
     if link.kind is None:
         return
     if link.result.is_complex:
-        left = link.left is not None and link.left.is_complex
-        yield from _of_kinds(complex_operation(expression, link.kind, left, link.right.is_complex), link.result)
+        operation = link.kind, link.left is not None and link.left.is_complex, link.right.is_complex
+        if operation not in OPERATIONS:
+            raise UncountableError(f"no count for {type(expression).__name__} on complex numbers in {expression}")
+        yield from _of_kinds(OPERATIONS[operation], link.result)
     else:
         yield Operation(link.kind, link.result.scalar), link.result.components
 
@@ -364,9 +337,12 @@ def function_operations(name: str, result: NumberType, argument: NumberType) -> 
 
     Sign functions and parts of complex numbers are free. A function from real numbers to integers, such as ``isnan``,
     works in the type of its argument. The dot product of vectors of length n is n multiplications and n - 1 additions.
+    Raises :class:`UncountableError` for an unknown function of complex numbers.
     """
     if argument.is_complex or result.is_complex:
-        yield from _of_kinds(complex_function(name), argument)
+        if name not in FUNCTIONS and name not in PARTS:
+            raise UncountableError(f"no count for {name} of a complex number")
+        yield from _of_kinds(FUNCTIONS.get(name, {}), argument)
     elif name in FUSED_FUNCTIONS:
         yield from _of_kinds(FUSED_FUNCTIONS[name], result)
     elif name == "dot":

@@ -346,13 +346,10 @@ def _hoistable(kernel: Kernel, item: _Item, loops: frozenset[str]) -> frozenset[
     """Return the loop-invariant predicates of *item*, which can be evaluated before its loops."""
     available = loops | _hardware_inames(kernel, [item])
     if item.has_barrier:  # all work-items of a group must reach the barrier
-        available = {iname for iname in available if _is_of_groups(kernel, iname) or iname in loops}
+        axes = kernel.hardware_axes
+        available = {iname for iname in available if isinstance(axes.get(iname), GroupInameTag) or iname in loops}
     inames = kernel.loopy_kernel.all_inames()
     return frozenset(each for each in item.predicates if get_dependencies(each) & inames <= available)
-
-
-def _is_of_groups(kernel: Kernel, iname: str) -> bool:
-    return isinstance(kernel.hardware_axes.get(iname), GroupInameTag)
 
 
 def _hardware_inames(kernel: Kernel, items: Sequence[_Item]) -> frozenset[str]:

@@ -106,7 +106,7 @@ class KernelCounts(Shown, KernelTallies):
             costs = [prices[name] * count for name in shares if name in prices for count in shares[name].values()]
             work = {name: work_of_one(name) * sum(parts.values()) for name, parts in shares.items()}
             return costs, sum(work[name] for name in work.keys() - prices.keys()) / max(sum(work.values()), 1.0)
-        counts = self._by_source.at(sizes)
+        counts = self._by_source.evaluator.at(sizes)
         pricing = self.__dict__.get("_pricing")
         if pricing is None or pricing.prices is not prices:
             names = [name for name, _ in self._by_source.keys]
@@ -135,11 +135,11 @@ class KernelCounts(Shown, KernelTallies):
             If *sizes* are inadmissible.
         """
         shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
-        for (name, source), count in zip(self._by_source.keys, self._by_source.at(sizes), strict=True):
+        for (name, source), count in zip(self._by_source.keys, self._by_source.evaluator.at(sizes), strict=True):
             shares[name][source] = count
         if self._is_rounded:
             totals = self._properties.totals
-            for name, total in zip(totals.sums, totals.at(sizes), strict=False):
+            for name, total in zip(totals.sums, totals.evaluator.at(sizes), strict=False):
                 _make_add_up(shares[name], total)
         for name, sides in self._properties.totals.minima.items():
             shares[name] = dict(min((shares[side] for side in sides), key=lambda parts: sum(parts.values())))

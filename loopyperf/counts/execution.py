@@ -19,10 +19,11 @@ from fractions import Fraction
 from functools import reduce
 from math import prod
 from operator import mul
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import islpy as isl
 from loopy.symbolic import get_dependencies
+from pytools import memoize_method
 
 from loopyperf.counts.conditions import (
     ALWAYS,
@@ -71,14 +72,17 @@ class Executions:
     """factor of the count"""
 
 
-@dataclass(frozen=True)
-class _Points:
+class _Selection(NamedTuple):
     points: isl.Set
-    """points over the inames of the site, with the kernel's parameters"""
+    """points over the inames of a site, with the kernel's parameters"""
     selecting: Conditions
     """conditions of the site that select points"""
     on_data: Conditions
     """the other conditions: the user has to give their probabilities"""
+
+
+_Axes = tuple[tuple[str, int], ...]
+"""hardware axes: ``("group", axis)`` or ``("local", axis)``"""
 
 
 class ExecutionCounter:
@@ -89,12 +93,9 @@ class ExecutionCounter:
         self.kernel = kernel
         self.typical = typical
         self.sub_group_size = sub_group_size
-        self._points: dict[tuple[frozenset[str], Conditions], _Points] = {}
-        self._loops: dict[frozenset[str], LoopPoints] = {}
         self._allowed: dict[tuple[frozenset[str], Any], isl.Set | None] = {}
-        self._everywhere: dict[tuple[str, frozenset[str]], tuple[frozenset[str], tuple[tuple[str, int], ...]]] = {}
+        self._everywhere: dict[tuple[str, frozenset[str]], tuple[frozenset[str], _Axes]] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
-        self._weights: dict[tuple[frozenset[str], Conditions, str], Fraction] = {}
         self._numbers = SetMemory[QuasiPolynomial]()
 
     def executions(self, site: Site, counting: Counting) -> Executions:
@@ -106,7 +107,7 @@ class ExecutionCounter:
         inames, unused = self._on_every_lane(site) if counting == "executed" else (site.inames, ())
         if inames != site.inames:
             site = replace(site, inames=inames)
-        selected = self._selected(site)
+        selected = self._selected(site.inames, site.conditions)
         by_launch = bool(unused) or self.sub_group_size is not None
         key = (site.inames, selected.selecting, unused, site.launch.name if by_launch else None)
         if key not in self._counts:
@@ -118,10 +119,12 @@ class ExecutionCounter:
         unused = tuple(self._unused_axes(site))
         return Executions(self._counted(site, points, unused), self.weight(site))
 
-    def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
+    def _counted(self, site: Site, points: isl.Set, unused: _Axes) -> QuasiPolynomial:
         if self.sub_group_size is not None:
             lanes = {axis: site.launch.local_axes[axis] for kind, axis in unused if kind == "local"}
-            points = sub_groups(self.kernel, site.launch, points, self._loop_points, lanes, self.sub_group_size)
+            points = sub_groups(
+                self.kernel, site.launch, points, lambda inames: self.loops(inames).points, lanes, self.sub_group_size
+            )
             unused = tuple((kind, axis) for kind, axis in unused if kind == "group")
         extents = [self._extent(site.launch, kind, axis) for kind, axis in unused]
         number = self._numbers.get(points)
@@ -136,89 +139,71 @@ class ExecutionCounter:
 
         Conditions on data select nothing: the result has every point at which *site* may execute.
         """
-        return self._selected(site).points
+        return self._selected(site.inames, site.conditions).points
 
-    def _selected(self, site: Site) -> _Points:
-        key = (site.inames, site.conditions)
-        if key not in self._points:
-            loops = self.loops(site.inames)
-            everywhere = _Points(loops.points, ALWAYS, ALWAYS)
-            self._points[key] = self._conditioned(loops, site) if site.conditions else everywhere
-        return self._points[key]
-
+    @memoize_method
     def loops(self, inames: frozenset[str]) -> LoopPoints:
         """Return the points of the loops over *inames*."""
-        if inames not in self._loops:
-            self._loops[inames] = loop_points(self.kernel, inames, self.typical)
-        return self._loops[inames]
+        return loop_points(self.kernel, inames, self.typical)
 
-    def _loop_points(self, inames: frozenset[str]) -> isl.Set:
-        return self.loops(inames).points
-
-    def _conditioned(self, loops: LoopPoints, site: Site) -> _Points:
-        points = loops.points.align_params(self.kernel.assumptions.get_space())
+    @memoize_method
+    def _selected(self, inames: frozenset[str], conditions: Conditions) -> _Selection:
+        """Return the points of the loops over *inames* at which *conditions* hold."""
+        points = self.loops(inames).points
+        if not conditions:
+            return _Selection(points, ALWAYS, ALWAYS)
+        points = points.align_params(self.kernel.assumptions.get_space())
         selecting: set[Condition] = set()
-        for condition in sorted(site.conditions, key=str):
-            allowed = self._allowed_by(condition.expression, points, loops, site)
+        for condition in sorted(conditions, key=str):
+            allowed = self._allowed_by(condition.expression, points, inames)
             if allowed is not None:
                 selecting.add(condition)
                 points = points & allowed if condition.holds else points - allowed
-        return _Points(points, frozenset(selecting), site.conditions - selecting)
+        return _Selection(points, frozenset(selecting), conditions - selecting)
 
-    def _allowed_by(self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site) -> isl.Set | None:
+    def _allowed_by(self, expression: Any, points: isl.Set, inames: frozenset[str]) -> isl.Set | None:
         """Return the set where *expression* is true; None if it is not affine in loop variables and sizes.
 
         An expression that is affine in each iteration of a short loop over *points* counts as affine; its result
         depends on *points* and is not cached.
         """
-        key = (site.inames, expression)
-        if key not in self._allowed:
-            tried: list[str] = []
-            found = self._affine_set(expression, points, loops, site, tried)
-            if tried:
-                return found
-            self._allowed[key] = found
-        return self._allowed[key]
-
-    def _affine_set(
-        self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site, tried: list[str]
-    ) -> isl.Set | None:
-        """Return the set where *expression* is true; append the variables whose values in *points* were *tried*."""
-        expression = with_values(expression, self.kernel.known_temporaries)
-        if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
-            return None
-        if has_fractions(expression):  # points_where would truncate them
-            return None
+        key = (inames, expression)
+        if key in self._allowed:
+            return self._allowed[key]
+        tried: list[str] = []
 
         def values(name: str) -> range | None:
             tried.append(name)
-            return between_ends(points.intersect_params(self.kernel.assumptions), name) if name in site.inames else None
+            return between_ends(points.intersect_params(self.kernel.assumptions), name) if name in inames else None
 
-        return points_where(points.get_space(), expression, values)
+        written, allowed = with_values(expression, self.kernel.known_temporaries), None
+        known = self.kernel.parameters | inames - self.loops(inames).shifted
+        if get_dependencies(written) <= known and not has_fractions(written):  # points_where would truncate fractions
+            allowed = points_where(points.get_space(), written, values)
+        if not tried:
+            self._allowed[key] = allowed
+        return allowed
 
     def on_data(self, site: Site) -> Conditions:
         """Return the conditions of *site* that select no points, because they depend on data."""
-        return self._selected(site).on_data
+        return self._selected(site.inames, site.conditions).on_data
 
     def weight(self, site: Site) -> Fraction:
         """Return the weight of each point of *site*: the weight of its loops times the probability of its conditions.
 
         Raises :class:`UncountableError` if a typical value is missing.
         """
-        key = (site.inames, site.conditions, site.source)
-        if key not in self._weights:
-            self._weights[key] = self.loops(site.inames).weight * self._chance(site)
-        return self._weights[key]
+        return self.loops(site.inames).weight * self._probability(self.on_data(site), site.source)
 
-    def _chance(self, site: Site) -> Fraction:
-        """Return the probability that the conditions on data of *site* hold."""
-        on_data = self._selected(site).on_data
+    @memoize_method
+    def _probability(self, on_data: Conditions, source: str) -> Fraction:
+        """Return the probability that the conditions *on_data* of *source* hold."""
         if len({condition.expression for condition in on_data}) < len(on_data):
             return Fraction(0)  # a condition is both required and excluded
         of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in on_data}
         expressions = frozenset[Any]().union(*of_conditions.values())
-        source = site.source if len(expressions) == 1 else None
-        keys = {each: condition_keys(self.kernel, each, source) for each in sorted(expressions, key=plain_text)}
+        named = source if len(expressions) == 1 else None
+        keys = {each: condition_keys(self.kernel, each, named) for each in sorted(expressions, key=plain_text)}
         shares = {each: share for each in keys if (share := self.typical.share(keys[each])) is not None}
         decided = {each: own for each, own in of_conditions.items() if own <= shares.keys()}
         chance = probability(decided, shares)
@@ -230,7 +215,7 @@ class ExecutionCounter:
 
     # {{{ hardware axes
 
-    def _on_every_lane(self, site: Site) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
+    def _on_every_lane(self, site: Site) -> tuple[frozenset[str], _Axes]:
         """Return the inames of *site* with those of unused axes, and the axes that have no iname."""
         key = (site.launch.name, site.inames)
         if key not in self._everywhere:
@@ -279,8 +264,8 @@ def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barri
     except isl.Error as error:
         raise UnboundedDomainError(f"the loops around it ({', '.join(loops)}) have no bounds") from error
     met = counter.executions_at(site, iterations)
-    copies = [counter.kernel.domain([iname]) for iname in sorted(barrier.copied)]
-    return Executions(met.count * prod(map(_static_length, copies)), met.weight)
+    copies = [counter.kernel.values(iname) for iname in sorted(barrier.copied)]  # Loopy needs constant bounds to unroll
+    return Executions(met.count * prod(len(values) for values in copies if values is not None), met.weight)
 
 
 def _without_holes(points: isl.Set, loops: Sequence[str]) -> isl.Set:
@@ -308,11 +293,6 @@ def _in_order(points: isl.Set, names: Sequence[str]) -> isl.Set:
     """Return *points* with their coordinates in the order of *names*."""
     before = ", ".join(points.get_var_names_not_none(SET))
     return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join(names)}] }}"))
-
-
-def _static_length(loop: isl.Set) -> int:
-    """Return how many copies Loopy makes of an unrolled *loop*; it unrolls only loops with constant bounds."""
-    return loop.dim_max_val(0).to_python() - loop.dim_min_val(0).to_python() + 1
 
 
 def launch_executions(counter: ExecutionCounter, launch: Launch) -> Iterator[Executions]:

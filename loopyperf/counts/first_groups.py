@@ -4,11 +4,10 @@ The cut kernel is a Loopy kernel whose group inames end earlier. It serves only 
 the whole kernel on fewer groups, because the compiler would generate different code for the cut kernel.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -74,7 +73,8 @@ def first_groups(kernel: Kernel, launch: str, sizes: Mapping[str, int], grid: Gr
     Raises :class:`UncountableError` if the first group of the grid is unknown.
     """
     (original,) = (each for each in kernel.launches if each.name == launch)
-    names = tuple(_unused_name(kernel, f"groups_{axis}") for axis in range(len(grid)))
+    new_name = kernel.loopy_kernel.get_var_name_generator()
+    names = tuple(new_name(f"groups_{axis}") for axis in range(len(grid)))
     inames = {name: names[axis] for name, (kind, axis) in original.numbering.items() if kind == "group"}
     fixed = kernel.loopy_kernel
     domains = [_cut(domain, inames, original.first_values) for domain in fixed.domains]
@@ -118,11 +118,6 @@ def _assumed(kernel: Kernel, sizes: Mapping[str, int], names: tuple[str, ...], g
     return assumed & wanted.align_params(assumed.get_space())
 
 
-def _unused_name(kernel: Kernel, wanted: str) -> str:
-    loopy_kernel: Any = kernel.loopy_kernel
-    return loopy_kernel.get_var_name_generator()(wanted)
-
-
 def _boxes(grid: Grid, number: int) -> "list[tuple[int, Grid]]":
     """Return signed boxes that start at the first group; added with their signs, they are the first *number* groups."""
     if not grid:
@@ -153,12 +148,16 @@ def halo(first: FirstGroups, groups: Grid) -> dict[str, int]:
     sizes = {**first.sizes, **dict(zip(first.names, groups, strict=True))}
     counter = ExecutionCounter(first.kernel, NO_TYPICAL)
     try:
-        references = list(_to_global_memory(first))
+        references = memory_references(first.kernel, NO_TYPICAL)
     except UncountableError:
         return {}
-    reached = dict.fromkeys(_in_global_memory(first.kernel), 0)
+    arrays, memory = first.kernel.arrays, first.kernel.loopy_kernel
+    names = (name for name in (*memory.arg_dict, *memory.temporary_variables) if name in arrays)
+    reached = {name: 0 for name in names if arrays[name].address_space != AddressSpace.LOCAL}
     unknown: set[str] = set()
     for site, ref in references:
+        if site.launch.name != first.launch.name or ref.space != MemorySpace.GLOBAL:
+            continue
         end = _end(counter, site, ref, sizes)
         if end is None:
             unknown.add(ref.array)
@@ -167,22 +166,11 @@ def halo(first: FirstGroups, groups: Grid) -> dict[str, int]:
     return {array: nbytes for array, nbytes in reached.items() if array not in unknown}
 
 
-def _in_global_memory(kernel: Kernel) -> Iterator[str]:
-    for name in (*kernel.loopy_kernel.arg_dict, *kernel.loopy_kernel.temporary_variables):
-        array = kernel.arrays.get(name)
-        if array is not None and array.address_space != AddressSpace.LOCAL:
-            yield name
-
-
-def _to_global_memory(first: FirstGroups) -> Iterator[tuple[Site, Reference]]:
-    for site, ref in memory_references(first.kernel, NO_TYPICAL):
-        if site.launch.name == first.launch.name and ref.space == MemorySpace.GLOBAL:
-            yield site, ref
-
-
 def _end(counter: ExecutionCounter, site: Site, ref: Reference, sizes: dict[str, int]) -> int | None:
     """Return the offset in bytes at which the cells of *ref* end in their array; None if it is unknown."""
-    if not _is_plain(counter.kernel, ref):
+    array = counter.kernel.arrays.get(ref.array)
+    tags = None if array is None else array.dim_tags
+    if tags is None or not all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags):
         return None
     cells = Footprint(counter, [(site, ref)], sizes).touched(site, ref)
     if cells is None:
@@ -194,13 +182,6 @@ def _end(counter: ExecutionCounter, site: Site, ref: Reference, sizes: dict[str,
         place = place.set_coefficient_val(isl.dim_type.in_, axis, isl.Val(stride))
     last = cells.max_val(place)
     return (last.to_python() + 1) * ref.bits // 8 if last.is_int() else None
-
-
-def _is_plain(kernel: Kernel, ref: Reference) -> bool:
-    """Return whether elements of the array are at fixed distances."""
-    array = kernel.arrays.get(ref.array)
-    tags = None if array is None else array.dim_tags
-    return tags is not None and all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags)
 
 
 # }}}

@@ -21,6 +21,7 @@ from loopy.target.opencl import OpenCLTarget
 from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper import Mapper
+from pytools import memoize_method
 
 from loopyperf.counts.arithmetic import (
     FLOATS,
@@ -57,9 +58,6 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         self.inferred = ExpressionTypes(kernel)
         """types that Loopy infers; some of its rules depend on them"""
         self._chains: dict[tuple[Same[Any], Context], Chain] = {}
-        self._contexts: dict[LoopyType, Context] = {}
-        self._variables: dict[str, NumberType] = {}
-        self._written: dict[str, Any] = {}
         self._target = kernel.loopy_kernel.target
         self._has_overloads = isinstance(self._target, (OpenCLTarget, CudaTarget))
         variables: list[Any] = [*kernel.loopy_kernel.args, *kernel.loopy_kernel.temporary_variables.values()]
@@ -106,11 +104,10 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             dtype = types.get(place)
             yield parameter, self.context(dtype) if isinstance(dtype, LoopyType) else None
 
+    @memoize_method
     def context(self, dtype: LoopyType) -> Context:
         """Return the type context of numbers of type *dtype*."""
-        if dtype not in self._contexts:
-            self._contexts[dtype] = dtype_to_type_context(self._target, dtype)
-        return self._contexts[dtype]
+        return dtype_to_type_context(self._target, dtype)
 
     # }}}
 
@@ -289,16 +286,15 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def map_variable(self, expr: prim.Variable, context: Context) -> Chain:
         written = self.stands_for(expr.name, context)
-        return self._leaf(expr, context, self._variable(expr)) if written is None else self.chain(written, context)
+        return self._leaf(expr, context, self._type_of(expr.name)) if written is None else self.chain(written, context)
 
     def map_subscript(self, expr: prim.Subscript, context: Context) -> Chain:
         array = expr.aggregate
-        return self._leaf(expr, context, self._variable(array) if isinstance(array, prim.Variable) else None)
+        return self._leaf(expr, context, self._type_of(array.name) if isinstance(array, prim.Variable) else None)
 
-    def _variable(self, variable: prim.Variable) -> NumberType:
-        if variable.name not in self._variables:
-            self._variables[variable.name] = self.inferred.number(variable)
-        return self._variables[variable.name]
+    @memoize_method
+    def _type_of(self, variable: str) -> NumberType:
+        return self.inferred.number(prim.Variable(variable))
 
     def stands_for(self, name: str, context: Context) -> Any:
         """Return the expression written for loop variable *name* outside of indices; None if it is the variable itself.
@@ -308,9 +304,11 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         """
         if context == INDEX or name not in self.kernel.loopy_kernel.inames:
             return None
-        if name not in self._written:
-            self._written[name] = written_iname(self.kernel, name)
-        return self._written[name]
+        return self._written(name)
+
+    @memoize_method
+    def _written(self, iname: str) -> Any:
+        return written_iname(self.kernel, iname)
 
     def map_call(self, expr: prim.Call, context: Context) -> Chain:
         """The type is the inferred one. If all inferred types are double, C's overloads for the written types apply."""

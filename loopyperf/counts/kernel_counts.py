@@ -12,7 +12,8 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.counts.conditions import ALWAYS, guards
+from loopyperf.counts.atomic_updates import on_collisions
+from loopyperf.counts.conditions import ALWAYS, Conditions, guards
 from loopyperf.counts.execution import (
     COUNTINGS,
     Counting,
@@ -28,11 +29,11 @@ from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory_accesses import Reference, resolved
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.stride_classes import StrideClassifier
-from loopyperf.counts.walk import Event, Events, InstructionWalker
+from loopyperf.counts.walk import Walk
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.kernel import Group, group_of
-from loopyperf.kernel.launches import Launch, sentences
+from loopyperf.kernel.launches import Assumption, Launch, sentences
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
@@ -158,11 +159,12 @@ def check_options(counting: object, sub_group_size: object, on_unknown: object) 
 
 @dataclass(frozen=True)
 class _Sighting:
-    """An event of the walk with its site."""
+    """An operation or a memory reference with its site."""
 
     site: Site
-    event: Event
+    event: Item | Reference
     number: int | Fraction
+    """number per execution of the site"""
 
 
 class _KernelCounter:
@@ -176,7 +178,9 @@ class _KernelCounter:
         self.sub_group_size = sub_group_size
         self.on_unknown = on_unknown
         self.counter = ExecutionCounter(kernel, typical, sub_group_size)
-        self.walker = InstructionWalker(kernel, typical)
+        self.walk = Walk(kernel, typical)
+        self.assumed: dict[Assumption, None] = {}
+        """assumptions about atomic updates, in program order"""
         self.offsets = offsets_in_temporaries(kernel)
         self.left_out: dict[str, LeftOut] = {}
 
@@ -194,7 +198,7 @@ class _KernelCounter:
             counting=self.counting,
             tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
             sub_group_size=self.sub_group_size,
-            assumed=sentences((*self.kernel.assumed, *added, *self.walker.assumed, *classifier.assumed)),
+            assumed=sentences((*self.kernel.assumed, *added, *self.assumed, *classifier.assumed)),
             left_out=tuple(self.left_out.values()),
             runs=self._runs() if self.left_out else {},
         )
@@ -219,21 +223,33 @@ class _KernelCounter:
         """Yield every operation and every reference of *launch* with its site."""
         for guard in guards(self.kernel, launch):
             with self._of_instruction(guard.instruction.id):
-                events = self.walker.events_of_guard(guard)
-                yield from self._sightings(launch, guard.inames, guard.instruction, events)
+                self.walk.steps.clear()
+                self.walk.predicate(guard)
+                yield from self._sightings(launch, guard.inames, guard.instruction)
         for instruction in launch.instructions:
             with self._of_instruction(instruction.id):
-                events = self.walker.events(instruction)
-                yield from self._sightings(launch, instruction.within_inames, instruction, events)
+                self.walk.steps.clear()
+                self.walk.instruction(instruction)
+                for assumption in on_collisions(instruction):
+                    self.walk.typical.distinct(assumption.name)  # device models use it
+                    self.assumed[assumption] = None
+                yield from self._sightings(launch, instruction.within_inames, instruction)
 
-    def _sightings(
-        self, launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
-    ) -> Iterator[_Sighting]:
-        for (conditions, event, at_once), number in events.items():
+    def _sightings(self, launch: Launch, inames: frozenset[str], instruction: InstructionBase) -> Iterator[_Sighting]:
+        """Yield the sum of the walk's steps, parts of *instruction* in loops over *inames*."""
+        vector = frozenset((self.walk.vector.iname,)) if self.walk.vector else frozenset[str]()
+        numbers: dict[tuple[frozenset[str], Conditions, Item | Reference], int | Fraction] = {}
+        for step in self.walk.steps:
+            event = step.item or step.reference
+            # One member of a vector represents all, each in its own iteration of the vector's loop.
+            if event is not None and not step.is_repeated and not step.member:
+                key = inames if step.member == 0 else inames - vector, step.conditions, event
+                numbers[key] = numbers.get(key, 0) + (1 if step.number is None else step.number)
+        for (loops, conditions, event), number in numbers.items():
             if isinstance(event, Reference):
-                index = resolved(self.kernel, self.walker.typical, event.index, self.offsets)
+                index = resolved(self.kernel, self.walk.typical, event.index, self.offsets)
                 event = replace(event, index=index)
-            yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
+            yield _Sighting(Site(launch, loops, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
         """Yield the tally of *sighting*; nothing if it never executes, since it has no stride class then."""

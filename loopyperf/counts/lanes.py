@@ -205,10 +205,10 @@ def _depends(expression: Any, lanes: frozenset[str]) -> bool:
 
 
 def _is_data(expression: Any, known: frozenset[str]) -> bool:
-    return not get_dependencies(expression) <= known or _calls(expression)
+    return not get_dependencies(expression) <= known or has_call(expression)
 
 
-def _calls(expression: Any) -> bool:
+def has_call(expression: Any) -> bool:
     """Return whether *expression* calls a function."""
     finder = _Calls()
     finder(expression)
@@ -245,7 +245,8 @@ def _typical(
     (lane,) = lanes
     found: list[UnevenLanes] = []
     for together in dict.fromkeys(tuple(_iteration(points, lane, number)) for number in range(ITERATIONS)):
-        indices = tuple(_index(ref, {**sizes, **dict(point)}) for point in together)
+        at_points = (_AtPoint({**sizes, **dict(point)}) for point in together)
+        indices = tuple(tuple(int(at_point(each)) for each in ref.index) for at_point in at_points)
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
     most = max(len(each.addresses) for each in found)
@@ -291,11 +292,6 @@ class _AtPoint(EvaluationMapper[int]):
 
     def map_call(self, expr: prim.Call) -> int:
         return 0
-
-
-def _index(ref: Reference, values: Mapping[str, int]) -> tuple[int, ...]:
-    at_point = _AtPoint(values)
-    return tuple(int(at_point(expression)) for expression in ref.index)
 
 
 # }}}

@@ -115,15 +115,12 @@ def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction
     """Return the reference to the element of *name* that is *index* elements from the first one."""
     found = reference(kernel, name, (index,), direction)
     array = kernel.arrays.get(name)
-    if found is None or array is None or _is_contiguous_axis(array):
+    if found is None or array is None:
         return found
-    return replace(found, is_linear=True)
-
-
-def _is_contiguous_axis(array: ArrayBase) -> bool:
-    """Return whether an index of *array* is also the number of the element in memory."""
     tags = array.dim_tags
-    return tags is None or (len(tags) == 1 and isinstance(tags[0], FixedStrideArrayDimTag) and tags[0].stride == 1)
+    if tags is None or (len(tags) == 1 and isinstance(tags[0], FixedStrideArrayDimTag) and tags[0].stride == 1):
+        return found  # an index of the axis is also the number of the element in memory
+    return replace(found, is_linear=True)
 
 
 def element_type(array: ArrayBase) -> LoopyType:

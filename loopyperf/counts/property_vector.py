@@ -21,12 +21,12 @@ name                                                   counts
 
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import lcm
 from operator import add, mul
-from typing import Any, Generic, Protocol, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def property_name(item: Item) -> str | None:
         case Access(space=MemorySpace.LOCAL):
             return f"local {item.direction} {item.bits}-bit"
         case Access():
-            return f"global {item.direction} {_size_and_stride(item)}"
+            return f"global {item.direction} {item.bits}-bit stride {item.stride}"
         case Overhead():
             return item.kind
 
@@ -95,22 +95,6 @@ def work_of_one(name: str) -> float:
         return 1.0
     access = _LOCAL.fullmatch(name) or _GLOBAL.fullmatch(name)
     return int(access["bits"]) / 8 / BYTES_OF_AN_OPERATION if access else 0.0
-
-
-def minimum_name(item: Item) -> str | None:
-    """Return the name of the minimum of loads and stores that includes the global load *item*; otherwise None."""
-    if isinstance(item, Access) and item.space == MemorySpace.GLOBAL and item.direction == "load":
-        return f"global min(load, store) {_size_and_stride(item)}"
-    return None
-
-
-def matching_store(item: Access) -> Access:
-    """Return the store with the size and stride class of the load *item*."""
-    return Access("store", item.space, item.bits, item.stride)
-
-
-def _size_and_stride(item: Access) -> str:
-    return f"{item.bits}-bit stride {item.stride}"
 
 
 PAPER_PROPERTIES: tuple[str, ...] = (
@@ -174,18 +158,6 @@ class Pricing:
 Sizes = Mapping[str, int]
 
 
-class Countable(Protocol):
-    """A count that can be shown as text or LaTeX."""
-
-    def __str__(self) -> str:
-        """Return the formula as plain text."""
-        ...
-
-    def latex(self) -> str:
-        """Return the formula as LaTeX, without delimiters."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """The numbers of all properties at one size."""
@@ -207,7 +179,7 @@ class CountTable(Shown):
 
     title: str
     """title of the table"""
-    formulas: Mapping[str, Countable]
+    formulas: Mapping[str, "Count"]
     """property -> count as a function of the sizes"""
     columns: Sequence[Column]
     """numbers at the given sizes"""
@@ -215,15 +187,14 @@ class CountTable(Shown):
     def report_text(self) -> ReportText:
         """Return the table of formulas and numbers."""
         headings = ("property", "count", *(column.heading for column in self.columns))
-        rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
+        rows = [
+            (name, Formula(str(count), count.latex()), *(f"{column.numbers[row]:,}" for column in self.columns))
+            for row, (name, count) in enumerate(self.formulas.items())
+        ]
         return ReportText(self.title, tables=[Table(headings, rows, text=2)])
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _rows(self) -> Iterator[tuple[str, Countable, tuple[str, ...]]]:
-        for place, (name, formula) in enumerate(self.formulas.items()):
-            yield name, formula, tuple(f"{column.numbers[place]:,}" for column in self.columns)
 
 
 def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray]) -> Iterator[Sizes]:
@@ -256,41 +227,20 @@ class Totals(Generic[Key]):
         self.minima = minima
         self.keys: tuple[Key, ...] = (*sums, *minima)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Return the names of the sizes needed for evaluation."""
-        return self._evaluator.parameters
-
-    def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the exact values at one size, in the order of the keys; raises :class:`ParameterError`."""
-        return self._evaluator.at(sizes)
-
-    def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
-        """Return the values at arrays of sizes, in the order of the keys; raises :class:`ParameterError`."""
-        return self._evaluator.at_arrays(sizes)
-
-    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
-        """Return Σ weight · value at arrays of sizes; *weights* are in the order of the keys, None means no weight.
-
-        Raises :class:`ParameterError`.
-        """
-        return self._evaluator.weighted(weights, sizes)
-
     @cached_property
-    def _evaluator(self) -> Evaluator:
+    def evaluator(self) -> Evaluator:
+        """Return a function of the sizes that returns the values in the order of the keys."""
         distinct = dict.fromkeys(Same(count) for terms in self.sums.values() for count, _ in terms)
         index = {key: position for position, key in enumerate(distinct)}
-        sums = {name: _total(terms, index) for name, terms in self.sums.items()}
+        sums: dict[Key, Total] = {}
+        for name, terms in self.sums.items():
+            denominator = lcm(*(number.denominator for _, number in terms))
+            whole = tuple((index[Same(count)], int(number * denominator)) for count, number in terms)
+            sums[name] = Total(whole, denominator)
         outputs: list[Output] = [*sums.values()]
         outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
         forms = [key.value.form for key in distinct]
         return Evaluator(forms, outputs, SizeAssumptions(self.kernel.assumptions))
-
-
-def _total(terms: Terms, index: Mapping[Same[QuasiPolynomial], int]) -> Total:
-    """Return the sum of *terms*; *index* maps each count to its position."""
-    denominator = lcm(*(number.denominator for _, number in terms))
-    return Total(tuple((index[Same(count)], int(number * denominator)) for count, number in terms), denominator)
 
 
 # }}}
@@ -379,7 +329,7 @@ class PropertyVector(Shown, Mapping[str, Count]):
     @property
     def parameters(self) -> tuple[str, ...]:
         """Return the names of the sizes needed for evaluation."""
-        return self.totals.parameters
+        return self.totals.evaluator.parameters
 
     def evaluate(self, /, **sizes: int | IntegerArray) -> dict[str, int] | dict[str, IntegerArray]:
         """Return all counts by property name: exact integers, or arrays if any size is an array.
@@ -388,8 +338,8 @@ class PropertyVector(Shown, Mapping[str, Count]):
         """
         numbers = {name: size for name, size in sizes.items() if not isinstance(size, np.ndarray)}
         if len(numbers) == len(sizes):
-            return dict(zip(self.totals.keys, self.totals.at(numbers), strict=True))
-        return dict(zip(self.totals.keys, self.totals.at_arrays(sizes), strict=True))
+            return dict(zip(self.totals.keys, self.totals.evaluator.at(numbers), strict=True))
+        return dict(zip(self.totals.keys, self.totals.evaluator.at_arrays(sizes), strict=True))
 
     def weighted(self, weights: Mapping[str, float], /, **sizes: int | IntegerArray) -> NDArray[np.float64]:
         """Return Σ weight · count over properties with a weight, as an array of the sizes' broadcast shape.
@@ -397,7 +347,7 @@ class PropertyVector(Shown, Mapping[str, Count]):
         The order of summation is that of ``sum(weights[name] * counts[name] for ...)`` over :meth:`evaluate`, without
         an array for each property. Raises :class:`ParameterError` as :meth:`evaluate` does.
         """
-        return self.totals.weighted([weights.get(name) for name in self.totals.keys], sizes)
+        return self.totals.evaluator.weighted([weights.get(name) for name in self.totals.keys], sizes)
 
     # }}}
 
@@ -409,7 +359,7 @@ class PropertyVector(Shown, Mapping[str, Count]):
         Sizes are keywords, which may be arrays, or *several* mappings. Raises :class:`ParameterError` for missing,
         superfluous or inadmissible sizes.
         """
-        columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
+        columns = [Column(point, self.totals.evaluator.at(point)) for point in each_size(several, sizes)]
         return CountTable(f"{len(self)} properties", self, columns)
 
     def report_text(self) -> ReportText:
@@ -432,11 +382,10 @@ def unified_properties(counts: KernelTallies) -> PropertyVector:
 
 def _minima(item: Item, sums: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the minimum that includes the global load *item*, if the kernel has stores of the same class."""
-    name, load = minimum_name(item), property_name(item)
-    if name is not None and load is not None and isinstance(item, Access):
-        store = property_name(matching_store(item))
-        if store is not None and store in sums:
-            yield name, (load, store)
+    if isinstance(item, Access) and item.space == MemorySpace.GLOBAL and item.direction == "load":
+        load, store = property_name(item), property_name(replace(item, direction="store"))
+        if load is not None and store is not None and store in sums:
+            yield f"global min(load, store) {item.bits}-bit stride {item.stride}", (load, store)
 
 
 # }}}

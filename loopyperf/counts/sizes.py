@@ -208,17 +208,13 @@ class Typical:
         Raises :class:`UncountableError`, starting with *why*, if there is no value, and :class:`ParameterError` for an
         invalid one; so do the other methods.
         """
-        value = self._number(self._given((loop,), f"{why}; give its typical iteration count", "10"), loop)
-        if value < 0:
-            raise ParameterError(f"typical[{loop!r}] must be an iteration count >= 0, got {value}")
-        return value
+        self._given(loop, f"{why}; give its typical iteration count", "10")
+        return self._checked(loop, "an iteration count >= 0", least=0, is_integer=False)
 
     def size(self, name: str, why: str) -> int:
         """Return the typical value of the loaded integer *name*; raises as :meth:`iterations`."""
-        value = self._number(self._given((name,), f"{why}; give a typical value of {name}", "10"), name)
-        if value.denominator != 1 or value < 0:
-            raise ParameterError(f"typical[{name!r}] is a loop bound and must be an integer >= 0, got {value}")
-        return int(value)
+        self._given(name, f"{why}; give a typical value of {name}", "10")
+        return int(self._checked(name, "a loop bound (an integer >= 0)", least=0))
 
     def share(self, condition: "ConditionKeys") -> Fraction | None:
         """Return the probability of *condition*, from 0 to 1; None if it is not given.
@@ -278,37 +274,38 @@ class Typical:
         self._requested.add(name)
         if name not in self.values or isinstance(self.values[name], (str, Mapping)):
             return None
-        value = self._number(self.values[name], name)
-        if value.denominator != 1:
-            raise ParameterError(f"typical[{name!r}] must be a distance in elements (an integer), got {value}")
-        return int(value)
+        return int(self._checked(name, "a distance in elements (an integer)"))
 
     def length(self, array: str) -> int | None:
         """Return the number of elements of *array*, whose shape is unknown; None if it is not given.
 
         The keyword is ``len(array)``. Raises :class:`ParameterError` for anything but a positive integer.
         """
-        return self._positive(f"len({array})", "a number of elements")
+        return self._elements(f"len({array})")
 
     def distinct(self, array: str) -> int | None:
         """Return the number of elements of *array* that warps update at once; None if it is not given.
 
         The keyword is ``distinct(array)``. Raises :class:`ParameterError` for anything but a positive integer.
         """
-        return self._positive(f"distinct({array})", "a number of elements")
+        return self._elements(f"distinct({array})")
 
-    def _positive(self, keyword: str, what: str) -> int | None:
+    def _elements(self, keyword: str) -> int | None:
         self._requested.add(keyword)
         if keyword not in self.values:
             return None
+        return int(self._checked(keyword, "a number of elements (an integer >= 1)", least=1))
+
+    def _checked(self, keyword: str, what: str, least: int | None = None, is_integer: bool = True) -> Fraction:
+        """Return the value of *keyword*, which must be *what*."""
         value = self._number(self.values[keyword], keyword)
-        if value.denominator != 1 or value < 1:
-            raise ParameterError(f"typical[{keyword!r}] must be {what} (an integer >= 1), got {value}")
-        return int(value)
+        if (is_integer and value.denominator != 1) or (least is not None and value < least):
+            raise ParameterError(f"typical[{keyword!r}] must be {what}, got {value}")
+        return value
 
     def cost(self, name: str, why: str) -> dict[Item, Fraction]:
         """Return the items of one execution of *name*; raises as :meth:`iterations`, also if not a mapping."""
-        given = self._given((name,), f"{why}; give the operations of one execution", '{"f32 add": 1}')
+        given = self._given(name, f"{why}; give the operations of one execution", '{"f32 add": 1}')
         if not isinstance(given, Mapping):
             raise ParameterError(f"typical[{name!r}] must map properties to numbers, got {given!r}")
         numbers = cast("Mapping[Any, Any]", given)
@@ -317,12 +314,11 @@ class Typical:
             raise ParameterError(f"typical[{name!r}] must not contain negative numbers, got {given!r}")
         return does
 
-    def _given(self, keywords: tuple[str, ...], why: str, example: str) -> Any:
-        self._requested.update(keywords)
-        for keyword in keywords:
-            if keyword in self.values:
-                return self.values[keyword]
-        raise self._missing(keywords, why, example)
+    def _given(self, keyword: str, why: str, example: str) -> Any:
+        self._requested.add(keyword)
+        if keyword in self.values:
+            return self.values[keyword]
+        raise self._missing((keyword,), why, example)
 
     def _missing(self, keywords: tuple[str, ...], why: str, example: str) -> UncountableError:
         ways = " or ".join(f"typical={{{keyword!r}: {example}}}" for keyword in keywords)

@@ -41,12 +41,15 @@ def sub_groups(
     leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
     points = _in_iterations(kernel, launch, points, loops, leaning)
     for axis, extent in idle_axes.items():
-        places[axis], firsts[axis], points = points.dim(SET), 0, _with_axis(points, extent)
+        values = isl.Set.from_pw_aff(extent).apply(isl.Map("{ [extent] -> [x]: 0 <= x < extent }"))
+        places[axis], firsts[axis], points = points.dim(SET), 0, points.flat_product(values)
     if not places:
         return points
     weights = _weights(launch, max(places))
     axes = [_Axis(places[axis], firsts[axis], weights[axis]) for axis in sorted(places)]
-    if (_are_boxes(weights, size) and len(leaning) <= 1) or not _is_constant(launch, max(places)):
+    # Boxes: every sub-group consists of whole rows of a group, or of a part of one row.
+    are_boxes = all(size % weight == 0 or weight % size == 0 for weight in weights)
+    if (are_boxes and len(leaning) <= 1) or not _is_constant(launch, max(places)):
         return _numbered(points, axes, size)
     return _lane_by_lane(points, axes, [range(_extent(launch, axis)) for axis in sorted(places)], size)
 
@@ -63,11 +66,6 @@ class _Axis:
     def number(self) -> str:
         """Return the term that the axis adds to the number of a work-item."""
         return f"{self.weight}*(x{self.place} - {self.first})"
-
-
-def _are_boxes(weights: Sequence[int], size: int) -> bool:
-    """Return whether every sub-group of *size* consists of whole rows of a group, or of a part of one row."""
-    return all(size % weight == 0 or weight % size == 0 for weight in weights)
 
 
 def _numbered(points: isl.Set, axes: Sequence[_Axis], size: int) -> isl.Set:
@@ -131,11 +129,6 @@ def _first(kernel: Kernel, iname: str) -> int:
     if not first.is_int():
         raise UncountableError(f"cannot count sub-groups: the first value of {iname} depends on a size")
     return first.to_python()
-
-
-def _with_axis(points: isl.Set, extent: isl.PwAff) -> isl.Set:
-    """Return *points* with an additional last dimension from zero up to, but without, *extent*."""
-    return points.flat_product(isl.Set.from_pw_aff(extent).apply(isl.Map("{ [extent] -> [x]: 0 <= x < extent }")))
 
 
 def _weights(launch: Launch, last: int) -> list[int]:

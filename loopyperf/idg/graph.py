@@ -6,12 +6,13 @@ iterations of the enclosing loops, so a loop of a million iterations costs one b
 flat graph of the papers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -19,7 +20,6 @@ import pymbolic.primitives as prim
 from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import (
-    DataCondition,
     Edge,
     Element,
     Idle,
@@ -72,17 +72,13 @@ def flattened(
             )
         here = len(found)
         places[place, tuple(iterations.values())] = here
-        found.append(_in_iteration(instructions[place], iterations))
+        values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in iterations.items()}
+        found.append(replace(addressed(instructions[place], values), executions=1, condition=None))
         for edge in definitions[place]:
-            source = _source(edge, iterations)
-            if source is not None and source in places:
+            source = edge.source, tuple(int(each.at(iterations)) for each in edge.iterations)
+            if holds(edge.condition, iterations) and source in places:
                 edges.append(Edge(places[source], here, through=edge.through, operand=edge.operand))
     return tuple(found), tuple(edges)
-
-
-def _in_iteration(instruction: Instruction, iterations: IterationRanges) -> Instruction:
-    values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in iterations.items()}
-    return replace(addressed(instruction, values), executions=1, condition=None)
 
 
 def addressed(
@@ -108,12 +104,10 @@ def addressed(
         address=address,
         symbolic=symbolic,
         defines=tuple([each for each in moved[len(known) :] if each is not None]),
-        on_data=tuple([_evaluated(each, left) for each in instruction.on_data]),
+        on_data=tuple(
+            [replace(each, iterations=tuple(islice(left, len(each.iterations)))) for each in instruction.on_data]
+        ),
     )
-
-
-def _evaluated(condition: DataCondition, iterations: Iterator[Iteration]) -> DataCondition:
-    return replace(condition, iterations=tuple(islice(iterations, len(condition.iterations))))
 
 
 def _operand(operand: Operand, known: Any, element: Element | None) -> Operand:
@@ -144,27 +138,19 @@ def _elements(instruction: Instruction) -> list[Element | None]:
     return [*[each.element for each in instruction.operands], *instruction.defines]
 
 
-def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, IterationRanges]]:
-    """Yield the index of each executed instruction in execution order, with its loop iterations by loop name."""
-    return _executions(instructions, body, {})
-
-
-def _executions(
-    instructions: Sequence[Instruction], body: Sequence[Item], around: IterationRanges
+def executions(
+    instructions: Sequence[Instruction], body: Sequence[Item], around: IterationRanges = MappingProxyType({})
 ) -> Iterator[tuple[int, IterationRanges]]:
+    """Yield the index of each executed instruction in execution order, with its loop iterations by loop name.
+
+    *around* has the iterations of loops around *body*.
+    """
     for item in body:
         if isinstance(item, Loop):
             for number in range(valued(item.trips, around)):
-                yield from _executions(instructions, item.body, {**around, item.name: number})
+                yield from executions(instructions, item.body, {**around, item.name: number})
         elif instructions[item].condition is None or holds(instructions[item].condition, around):
             yield item, around
-
-
-def _source(edge: Edge, iterations: IterationRanges) -> Execution | None:
-    """Return the source execution of *edge* at these *iterations* of the loops around its target, None if absent."""
-    if not holds(edge.condition, iterations):
-        return None
-    return edge.source, tuple(int(each.at(iterations)) for each in edge.iterations)
 
 
 def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
@@ -294,15 +280,19 @@ class Idg(Shown):
 
     def mix(self) -> dict[tuple[str, str], int | Fraction]:
         """Return (kind, type) -> the number of such instructions that the warp executes."""
+        return self._executions_by(lambda each: (each.kind, each.dtype))
+
+    def _executions_by(self, key: Callable[[Instruction], tuple[str, str]]) -> dict[tuple[str, str], int | Fraction]:
         found: dict[tuple[str, str], int | Fraction] = {}
         for each in self.instructions:
-            key = (each.kind, each.dtype)
-            found[key] = found.get(key, 0) + each.executions
+            found[key(each)] = found.get(key(each), 0) + each.executions
         return found
 
     def report_text(self) -> ReportText:
         """Return a table of the instructions executed per warp by kind, most frequent first."""
-        executed = Table(("instruction", "pipeline", "executions per warp"), self._executed_by_kind(), text=2)
+        found = self._executions_by(lambda each: (f"{each.kind} {each.dtype}".strip(), each.subsystem))
+        rows = [(*key, amount(found[key])) for key in sorted(found, key=lambda key: -found[key])]
+        executed = Table(("instruction", "pipeline", "executions per warp"), rows, text=2)
         return ReportText(self._summary(), tables=[executed, *self._further_tables()])
 
     def _summary(self) -> str:
@@ -312,14 +302,6 @@ class Idg(Shown):
             f"per warp: {len(self.instructions)} instructions{rolled}, {len(self.edges)} edges; "
             f"{amount(self.executed)} instructions executed"
         )
-
-    def _executed_by_kind(self) -> list[tuple[str, str, str]]:
-        """Return (kind and type, pipeline, executions per warp) rows, most frequent first."""
-        found: dict[tuple[str, str], int | Fraction] = {}
-        for each in self.instructions:
-            key = (f"{each.kind} {each.dtype}".strip(), each.subsystem)
-            found[key] = found.get(key, 0) + each.executions
-        return [(*key, amount(found[key])) for key in sorted(found, key=lambda key: -found[key])]
 
     def _further_tables(self) -> tuple[Table, ...]:
         return ()

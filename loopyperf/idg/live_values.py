@@ -62,14 +62,6 @@ WITHOUT = (Opcode.STORE, Opcode.BARRIER, Opcode.COMPARE, Opcode.BRANCH, Opcode.F
 """kinds of instructions that define no register; predicates have a separate register file"""
 
 
-def live_registers(graph: Idg) -> int:
-    """Return the peak number of live 32-bit registers of a work-item.
-
-    Registers for sizes and for addresses before the first iteration are not included.
-    """
-    return Lives(graph).registers
-
-
 class Lives:
     """Live ranges of the values of a graph. Several instructions may define one value."""
 
@@ -102,7 +94,10 @@ class Lives:
 
     @cached_property
     def registers(self) -> int:
-        """Return the peak number of live registers; see :func:`live_registers`."""
+        """Return the peak number of live 32-bit registers of a work-item.
+
+        Registers for sizes and for addresses before the first iteration are not included.
+        """
         without, with_pointers = (max(self.pressure(each), default=0) for each in self.taken)
         return min(with_pointers, without + POINTERS)
 
@@ -197,7 +192,7 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
 
 def result_registers(graph: Idg) -> list[int]:
     """Return the registers of each instruction's result; a select or move has the width of its operands."""
-    found = [_width(instruction) for instruction in graph.instructions]
+    found = [0 if each.kind in WITHOUT else _registers_of(each.dtype) for each in graph.instructions]
     for place in graph.order:
         if not graph.instructions[place].dtype and graph.instructions[place].kind not in WITHOUT:
             sources = [edge.source for edge in graph.definitions[place] if edge.through == Dependence.DATA]
@@ -214,10 +209,6 @@ def _copies(graph: Idg, place: int) -> int:
         iterations = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
         found = max(found, min(iterations, element.length))
     return found
-
-
-def _width(instruction: Instruction) -> int:
-    return 0 if instruction.kind in WITHOUT else _registers_of(instruction.dtype)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Parallelism within one warp: instruction mix, basic blocks, recurrences, ILP, MLP, work flow graph.
+"""Parallelism within one warp: basic blocks, recurrences, ILP, MLP, work flow graph.
 
 ILP and MLP follow Sim, section 5.3. Within a block, independent instructions issue together: they form the levels of
 the block's dependence graph, and the ILP is the number of instructions divided by the number of levels. A loop-carried
@@ -27,57 +27,12 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.live_values import FirstUses
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, placed
 
-# {{{ instruction mix of one warp, the input of models without a graph
-#
-# Which subsystems count as "memory" is a choice. The two-pipeline models mean the one whose requests leave the core:
-# its Λ and λ are those of device memory (Lemeire, Table 2). MWP-CWP and the WFG model count accesses to on-chip memory
-# as computation. So the default is ``"global"``; everything else except barriers is then computation.
-
-
 Count = int | Fraction
 """executions per warp; a fraction if ``typical`` gives the probability of a condition on data"""
 
 MEMORY = (MemorySpace.GLOBAL,)
-"""default subsystems whose instructions are memory instructions"""
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionMix:
-    """Numbers of computation, memory and barrier instructions that one warp executes (Lemeire, section 3.1.1)."""
-
-    computation: Count
-    """αcomp"""
-    memory: Count
-    """αmem"""
-    synchronization: Count
-    """αsync, the number of barriers"""
-
-    @property
-    def total(self) -> Count:
-        """Return the number of instructions that the warp executes."""
-        return self.computation + self.memory + self.synchronization
-
-
-def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> InstructionMix:
-    """Return the instruction mix of one warp; *memory* names the subsystems that count as memory.
-
-    See :meth:`Idg.mix` for the numbers by kind and type. Source: Lemeire, Table 2.
-    """
-    of_subsystem = executions_by_subsystem(graph)
-    synchronization: Count = sum((each.executions for each in graph.instructions if each.kind == Opcode.BARRIER), 0)
-    in_memory: Count = sum((of_subsystem.get(name, 0) for name in dict.fromkeys(memory)), 0)
-    return InstructionMix(graph.executed - in_memory - synchronization, in_memory, synchronization)
-
-
-def executions_by_subsystem(graph: Idg) -> dict[str, Count]:
-    """Return subsystem -> the number of instructions that one warp executes on it."""
-    found: dict[str, Count] = {}
-    for each in graph.instructions:
-        found[each.subsystem] = found.get(each.subsystem, 0) + each.executions
-    return found
-
-
-# }}}
+"""default subsystems whose instructions are memory instructions: the latencies of the two-pipeline models are those of
+device memory (Lemeire, Table 2), and MWP-CWP and the WFG model treat accesses to on-chip memory as computation"""
 
 
 # {{{ basic blocks of a rolled graph
@@ -382,7 +337,8 @@ def executed_one_by_one(graph: Idg) -> Mapping[int, float]:
     The value of each is the mean share of its loop iterations that a work-item executes; it is less than 1 where lanes
     exit a loop at different iterations.
     """
-    return {place: share for region in _regions(graph, graph.body) for place, share in _alone(region)}
+    regions = (each for each in _regions(graph, graph.body) if any(isinstance(item, Loop) for item in each))
+    return {place: share for region in regions for place, share in _placed(region, 1.0)}
 
 
 def _regions(graph: Idg, body: Sequence[Item]) -> Iterator[list[Item]]:
@@ -403,11 +359,6 @@ def _has_barrier(graph: Idg, item: Item) -> bool:
     if isinstance(item, Loop):
         return any(_has_barrier(graph, each) for each in item.body)
     return graph.instructions[item].kind == Opcode.BARRIER
-
-
-def _alone(region: Sequence[Item]) -> Iterator[tuple[int, float]]:
-    if any(isinstance(item, Loop) for item in region):
-        yield from _placed(region, 1.0)
 
 
 def _placed(body: Sequence[Item], share: float) -> Iterator[tuple[int, float]]:

@@ -26,7 +26,7 @@ class Opcode(Word):
     """power with an integer exponent"""
     SQUARE = "square"
     SPECIAL = "special"
-    """function call; the instruction's text begins with the function's name"""
+    """call of a function, see :attr:`Instruction.function`"""
     MUFU = "mufu"
     """approximation by the special function unit, a building block of function sequences"""
     MIN_MAX = "min/max"
@@ -109,6 +109,26 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition on the work-item."""
+
+    text: str
+    """the condition"""
+    holds: bool
+    """whether it must be true, or false"""
+    names: frozenset[str]
+    """names in it: loop variables, sizes, and hardware axes, such as ``l0`` and ``g1``"""
+
+    @property
+    def is_on_lanes(self) -> bool:
+        """Return whether it depends on the position of the work-item in its group."""
+        return not self.names.isdisjoint(("l0", "l1", "l2"))
+
+
+Predicates = frozenset[Predicate]
+
+
+@dataclass(frozen=True, slots=True)
 class DataCondition:
     """A condition on data, as evaluated once: it has one truth value for all instructions that it guards."""
 
@@ -151,7 +171,7 @@ class Instruction:
     symbolic: Polynomial[Symbol] | None = None
     """loads and stores: the address as the compiler knows it, with sizes as symbols and hardware indices named by
     axis, e.g. ``l.0``, ``g.1``"""
-    tests: frozenset[str] = frozenset()
+    tests: Predicates = frozenset()
     """conditions on the work-item, independent of loop iterations, under which it executes"""
     part: int = 0
     """index among the instructions into which one source operation is split, as for complex numbers and vectors"""
@@ -165,8 +185,8 @@ class Instruction:
     """private-array elements that the result is assigned to"""
     scalar: str = ""
     """loads and stores: the array's scalar type, e.g. ``"f32"``"""
-    predicates: frozenset[str] = frozenset()
-    """source-level conditions on the work-item under which it executes, see :data:`NOT`"""
+    predicates: Predicates = frozenset()
+    """source-level conditions on the work-item under which it executes"""
     on_data: tuple[DataCondition, ...] = ()
     """conditions on data under which it executes"""
     is_volatile: bool = False
@@ -176,6 +196,8 @@ class Instruction:
     result is unused"""
     is_idle: bool = False
     """whether it is issued with no active lane; it costs only its issue time"""
+    function: str = ""
+    """name of the called function of real numbers; empty for other kinds than :attr:`Opcode.SPECIAL`"""
 
     @property
     def label(self) -> str:
@@ -200,8 +222,6 @@ class Instruction:
 
 STAYING = (Opcode.STORE, Opcode.BARRIER, Opcode.MOVE, Opcode.INTEGER, Opcode.BRANCH)
 """kinds that are neither moved nor merged; a move reinitializes a value that the iterations of an inner loop change"""
-NOT = "not "
-"""prefix of a negated predicate"""
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
 
 

@@ -57,15 +57,11 @@ def _defined(kernel: LoopKernel, instruction: InstructionBase) -> str | None:
     variable = kernel.temporary_variables.get(name)
     if variable is None or variable.address_space != AddressSpace.PRIVATE:
         return None
-    is_integer = isinstance(variable.dtype, LoopyType) and variable.dtype.is_integral()
-    return name if is_integer and _of_integers(instruction.expression) else None
-
-
-def _of_integers(expression: Any) -> bool:
-    """Return whether all operations in *expression* yield integers, so that the assignment rounds nothing."""
+    if not (isinstance(variable.dtype, LoopyType) and variable.dtype.is_integral()):
+        return None
     finder = _Rounded()
-    finder(expression)
-    return not finder.found
+    finder(instruction.expression)
+    return None if finder.found else name
 
 
 class _Rounded(WalkMapper[[]]):

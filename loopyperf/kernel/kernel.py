@@ -24,6 +24,7 @@ from loopy.target.opencl import OpenCLTarget, VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic import evaluate
+from pytools import memoize_method
 
 from loopyperf.kernel.integers import (
     Layout,
@@ -57,16 +58,6 @@ class Kernel:
     """stride and offset arguments without a given value -> their values in contiguous arrays"""
     written: LoopKernel | None = field(default=None, repr=False, compare=False)
     """:attr:`loopy_kernel` before strides and offsets were replaced by their values"""
-    _domains: dict[frozenset[str], isl.Set] = field(
-        default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
-    )
-    """cache, since projections are costly, and instructions and barriers share loops"""
-    _values: dict[str, range | None] = field(
-        default_factory=dict[str, range | None], init=False, repr=False, compare=False
-    )
-    _bounds: dict[frozenset[str], frozenset[str]] = field(
-        default_factory=dict[frozenset[str], frozenset[str]], init=False, repr=False, compare=False
-    )
 
     @property
     def name(self) -> str:
@@ -216,14 +207,14 @@ class Kernel:
         Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and integer
         temporaries that bound loops are replaced by their values.
         """
-        key = frozenset(inames)
-        if key not in self._domains:
-            points = points_of(self.loopy_kernel, key)
-            bounds = {
-                name: value for name, value in self.affine_temporaries.items() if name in points.get_var_dict(PARAM)
-            }
-            self._domains[key] = self._bounded(key, bounds) if bounds else points
-        return self._domains[key]
+        return self._domain(frozenset(inames))
+
+    @memoize_method
+    def _domain(self, inames: frozenset[str]) -> isl.Set:
+        points = points_of(self.loopy_kernel, inames)
+        names = points.get_var_dict(PARAM)
+        bounds = {name: value for name, value in self.affine_temporaries.items() if name in names}
+        return self._bounded(inames, bounds) if bounds else points
 
     def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
         """Return the iterations of loops over *inames*, with temporaries in their *bounds* replaced by their values."""
@@ -237,12 +228,11 @@ class Kernel:
             points = points.project_out(PARAM, place, 1)
         return points.project_out_except(sorted(inames), [SET])
 
+    @memoize_method
     def values(self, iname: str) -> range | None:
         """Return the range from the first to the last value of *iname*; None if sizes bound the loop."""
-        if iname not in self._values:
-            constant = dimension_interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
-            self._values[iname] = between_ends(self.domain((iname,)), iname) if constant is None else constant
-        return self._values[iname]
+        constant = dimension_interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
+        return between_ends(self.domain((iname,)), iname) if constant is None else constant
 
     @cached_property
     def integer_temporaries(self) -> Mapping[str, Any]:
@@ -338,15 +328,11 @@ class Kernel:
         """
         inames = frozenset[str](instruction.within_inames)
         read = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
-        return read | inames if _is_foreign(instruction) else read
+        return read if isinstance(instruction, MultiAssignmentBase) else read | inames
 
+    @memoize_method
     def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
         """Return the inames and data, but not sizes, in the bounds of the sequential loops among *inames*."""
-        if inames not in self._bounds:
-            self._bounds[inames] = self._found_bounds(inames)
-        return self._bounds[inames]
-
-    def _found_bounds(self, inames: frozenset[str]) -> frozenset[str]:
         loops = frozenset(iname for iname in inames if self.hardware_axes.get(iname) is None)
         constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
         involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
@@ -373,11 +359,6 @@ def _is_affine(value: Any) -> bool:
         return isl_set_from_expr(space, prim.Comparison(prim.Variable(""), "==", value)).n_basic_set() == 1
     except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
         return False
-
-
-def _is_foreign(instruction: InstructionBase) -> bool:
-    """Return whether *instruction* is opaque to Loopy, as code in another language is."""
-    return not isinstance(instruction, MultiAssignmentBase)
 
 
 def load_kernel(program: Program) -> Kernel:

@@ -98,7 +98,9 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
                 # Loopy decides on simplified indices what is a vector, e.g. on those of x[(v + 4*i)//4, (v + 4*i)%4].
                 unit = lp.simplify_indices(unit)
             if unit.default_entrypoint.linearization is None:
-                unit = unit.with_kernel(_with_own_sets(unit.default_entrypoint))
+                kernel = unit.default_entrypoint
+                domains = [own(domain) for domain in kernel.domains]  # isl may rewrite sets in place
+                unit = unit.with_kernel(kernel.copy(domains=domains, assumptions=own(kernel.assumptions)))
                 unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
                 # Preprocessing gives reductions temporaries whose types only code generation infers.
                 unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
@@ -110,11 +112,6 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
     except Exception as error:
         raise _no_code(unit.default_entrypoint, error) from error
     return unit
-
-
-def _with_own_sets(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* with copies of its domains and assumptions, which isl may rewrite in place."""
-    return kernel.copy(domains=[own(domain) for domain in kernel.domains], assumptions=own(kernel.assumptions))
 
 
 def _check_before_code_generation(unit: TranslationUnit) -> None:
@@ -288,7 +285,10 @@ def inlined(unit: TranslationUnit) -> TranslationUnit:
         return unit
     for callee in list(unit.callables_table.values()):
         if isinstance(callee, CallableKernel):
-            unit = unit.with_kernel(_with_evaluated_arguments(_unscheduled(callee.subkernel)))
+            kernel = callee.subkernel
+            if kernel.state != KernelState.INITIAL:
+                kernel = kernel.copy(state=KernelState.INITIAL, linearization=None)
+            unit = unit.with_kernel(_with_evaluated_arguments(kernel))
     taken = {name for kernel in _kernels(unit) for name in kernel.all_variable_names()}
     for callee in _kernels(unit):
         if callee.name not in unit.entrypoints:
@@ -313,12 +313,6 @@ def _with_sizes_of_its_own(kernel: LoopKernel, taken: set[str]) -> LoopKernel:
         if isinstance(argument, lp.ValueArg):
             kernel = lp.rename_argument(kernel, argument.name, new_name(f"{kernel.name}_{argument.name}"))
     return kernel
-
-
-def _unscheduled(kernel: LoopKernel) -> LoopKernel:
-    if kernel.state == KernelState.INITIAL:
-        return kernel
-    return kernel.copy(state=KernelState.INITIAL, linearization=None)
 
 
 # {{{ arguments by value
@@ -351,23 +345,21 @@ def _evaluated(
             continue
         name = new_name("argument")
         temporaries[name] = lp.TemporaryVariable(name, dtype=None, shape=())
-        assignments.append(_assignment(name, parameter, call, new_id(f"{call.id}_{name}")))
+        assignments.append(
+            Assignment(
+                prim.Variable(name),
+                parameter,
+                id=new_id(f"{call.id}_{name}"),
+                within_inames=call.within_inames,
+                predicates=cast("Any", call.predicates),
+                depends_on=call.depends_on,
+            )
+        )
         parameters.append(prim.Variable(name))
     yield from assignments
     yield call.copy(
         expression=prim.Call(call.expression.function, tuple(parameters)),
         depends_on=call.depends_on.union(assignment.id for assignment in assignments),
-    )
-
-
-def _assignment(name: str, parameter: Any, call: InstructionBase, new_id: str) -> Assignment:
-    return Assignment(
-        prim.Variable(name),
-        parameter,
-        id=new_id,
-        within_inames=call.within_inames,
-        predicates=cast("Any", call.predicates),
-        depends_on=call.depends_on,
     )
 
 

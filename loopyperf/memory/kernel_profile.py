@@ -19,6 +19,7 @@ from loopyperf.counts.memory_accesses import Reference, Update
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
+from loopyperf.idg.program import Predicates
 from loopyperf.idg.warps.dispatch import Dispatch
 from loopyperf.idg.warps.warp_classes import Integers, Warp
 from loopyperf.idg.warps.warp_iterations import Activity, WarpIterations
@@ -260,7 +261,7 @@ class WarpClass:
     """loops whose iteration count differs between the warps"""
     executed_accesses: int | Fraction
     """loads and stores of arrays that one warp executes, by the source"""
-    active: Mapping[tuple[str, frozenset[str]], Fraction]
+    active: Mapping[tuple[str, Predicates], Fraction]
     """(source, predicates) of the instructions that not all lanes execute -> mean share of active lanes"""
 
     def access(self, number: int) -> AccessProfile:

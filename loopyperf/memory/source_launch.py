@@ -35,6 +35,7 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Predicates
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_classes import (
@@ -191,7 +192,7 @@ class _Builder:
         for draft in self.program.drafts:
             ref = draft.reference
             if ref is not None and ref.space == MemorySpace.GLOBAL:
-                key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.conditions)
+                key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.step.conditions)
                 identical.setdefault(key, []).append(draft)
         for drafts in identical.values():
             yield self._access(drafts)
@@ -209,8 +210,8 @@ class _Builder:
             if by_element is not first.reference:
                 place, cells = self._located(visit, first, by_element)
         makers: dict[str, tuple[Statement, ...]] = {
-            kind: tuple(draft.statement for draft in drafts if draft.kind == kind)
-            for kind in dict.fromkeys(draft.kind for draft in drafts)
+            kind: tuple(draft.statement for draft in drafts if draft.step.kind == kind)
+            for kind in dict.fromkeys(draft.step.kind for draft in drafts)
         }
         return _Access(
             reference=first.reference,
@@ -237,7 +238,7 @@ class _Builder:
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
         """Return the points at which *draft* executes and the conditions *where* hold."""
         statement = draft.statement
-        site = Site(self.program.launch, statement.inames, draft.conditions | where, statement.name)
+        site = Site(self.program.launch, statement.inames, draft.step.conditions | where, statement.name)
         return at_sizes(self.program.counter.points(site), self.sizes)
 
     def _cell_map(self, draft: Draft, index: Indices, points: isl.Set) -> isl.Map | None:
@@ -468,7 +469,7 @@ class SourceLaunch:
             draft.statement.loops[place].iname
             for draft in self.program.drafts
             for place in loops_by_place(
-                executions.by_place(draft.statement, draft.conditions), executions.placement.axes
+                executions.by_place(draft.statement, draft.step.conditions), executions.placement.axes
             )
         )
 
@@ -479,7 +480,7 @@ class SourceLaunch:
         return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
 
 
-def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple[str, frozenset[str]], Fraction]]:
+def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple[str, Predicates], Fraction]]:
     """Yield (source, predicates) and the mean share of active lanes of instructions that not all lanes execute."""
     for place, instruction in zip(executed.numbers, graph.instructions, strict=True):
         if instruction.predicates or instruction.tests:

@@ -460,7 +460,7 @@ def _keyed(
     """Return a key of the properties that determine an instruction's times, and a function that computes the times."""
     kind, subsystem = instruction.kind, instruction.subsystem
     if request is None:
-        what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
+        what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.function
         return what, lambda: [timing.arithmetic(instruction)]
     served = request.served
     if served is None:

@@ -262,11 +262,11 @@ class InstructionTimes:
 
     def _function(self, instruction: Instruction) -> str:
         """Return the name of the called function if the device has parameters for it, else the opcode."""
-        function = instruction.text.partition("(")[0]
+        function = instruction.function
         described = {each.name for each in self.device.instructions}
         if f"{function} {instruction.dtype}" in described:
             return function
-        if self.device.lanes == Lanes.TOGETHER and "(" in instruction.text:  # known functions are already sequences
+        if self.device.lanes == Lanes.TOGETHER and function:  # known functions are already sequences
             of = instruction.dtype
             raise MissingNumberError(
                 f"the time of function {function!r} of {of} on {self.device.slug} is unknown; give the operations of "

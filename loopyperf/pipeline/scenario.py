@@ -225,8 +225,8 @@ class Scenario:
         found = tuple(dict.fromkeys(each.subsystem for graph in self.graphs for each in graph.instructions))
         first: dict[str, int] = {}
         for place, name in enumerate(found):
-            first.setdefault(_without_number(name), place)
-        return tuple(sorted(found, key=lambda name: (first[_without_number(name)], len(name), name)))
+            first.setdefault(without_partition(name), place)
+        return tuple(sorted(found, key=lambda name: (first[without_partition(name)], len(name), name)))
 
     @property
     def gap(self) -> Fraction | None:
@@ -264,8 +264,8 @@ def _check_order(graph: Idg) -> None:
         )
 
 
-def _without_number(subsystem: str) -> str:
-    """Return the name of *subsystem* without its partition number."""
+def without_partition(subsystem: str) -> str:
+    """Return the name of the pipeline that *subsystem*, such as ``"alu 3"``, is one partition's part of."""
     return re.sub(r" \d+$", "", subsystem)
 
 

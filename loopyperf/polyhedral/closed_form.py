@@ -422,22 +422,14 @@ def _widened(piece: PlainPiece, pieces: Sequence[PlainPiece], context: isl.Set) 
     """Return the domain of *piece* without conditions that make no difference on *context*."""
     widened, polynomial = piece
     for basic in widened.gist(context).get_basic_sets():
-        kept = list(basic.get_constraints())
+        kept, universe = list(basic.get_constraints()), isl.BasicSet.universe(basic.get_space())
         for constraint in basic.get_constraints():
             fewer = [other for other in kept if other != constraint]
-            domain = _where(fewer, basic.get_space()) & context
-            if not _involves_floors(constraint) and _is_value_on(domain - widened, polynomial, pieces):
+            domain = isl.Set.from_basic_set(reduce(isl.BasicSet.add_constraint, fewer, universe)) & context
+            has_floors = constraint.involves_dims(DIV, 0, constraint.dim(DIV))
+            if not has_floors and _is_value_on(domain - widened, polynomial, pieces):
                 kept, widened = fewer, (widened | domain).coalesce()
     return widened
-
-
-def _where(constraints: Iterable[isl.Constraint], space: isl.Space) -> isl.Set:
-    universe = isl.BasicSet.universe(space)
-    return isl.Set.from_basic_set(reduce(isl.BasicSet.add_constraint, constraints, universe))
-
-
-def _involves_floors(constraint: isl.Constraint) -> bool:
-    return constraint.involves_dims(DIV, 0, constraint.dim(DIV))
 
 
 def _is_value_on(region: isl.Set, polynomial: Polynomial[Atom], pieces: Sequence[PlainPiece]) -> bool:

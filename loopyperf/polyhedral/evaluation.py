@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pytools import memoize_method
 
 from loopyperf.errors import MissingSizeError, ParameterError
 from loopyperf.polyhedral import closed_form as cf
@@ -289,7 +290,6 @@ class Evaluator:
         self.outputs = tuple(outputs)
         self.assumptions = assumptions
         self.parameters = tuple(sorted(cf.parameters(forms)))
-        self._functions: dict[frozenset[str], _Function] = {}
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the exact value of each output at *sizes*; raises :class:`ParameterError`."""
@@ -306,16 +306,9 @@ class Evaluator:
         """
         return self._function(frozenset(sizes)).weighted(weights, sizes)
 
+    @memoize_method
     def _function(self, names: frozenset[str]) -> "_Function":
         """Return the function with exactly the arguments *names*."""
-        if names not in self._functions:
-            self._check(names)
-            parameters = tuple(sorted(names))
-            source = Compilation(parameters, self.forms, self.outputs, self.assumptions.on(names))
-            self._functions[names] = _Function(source)
-        return self._functions[names]
-
-    def _check(self, names: frozenset[str]) -> None:
         missing = [name for name in self.parameters if name not in names]
         if missing:
             needed = ", ".join(self.parameters)
@@ -323,6 +316,7 @@ class Evaluator:
         unknown = sorted(names - self.assumptions.parameters)
         if unknown:
             raise superfluous_sizes(unknown, self.assumptions.parameters, "the kernel")
+        return _Function(Compilation(tuple(sorted(names)), self.forms, self.outputs, self.assumptions.on(names)))
 
 
 class _Function:

@@ -14,10 +14,10 @@ from loopyperf.polyhedral.points import Box
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
-DIV = isl.dim_type.div
 IN = isl.dim_type.in_
 OUT = isl.dim_type.out
-CONSTANT = isl.dim_type.cst
+ORDER = (isl.dim_type.cst, PARAM, SET, isl.dim_type.div)
+"""columns of a row"""
 
 
 Rows = tuple[tuple[int, ...], ...]
@@ -48,15 +48,16 @@ class PlainSet:
     @classmethod
     def of(cls, points: isl.Set) -> "PlainSet":
         """Return *points*, which must have no parameters, as a plain set."""
-        order = (CONSTANT, PARAM, SET, DIV)
-        return cls(points.dim(SET), tuple(_conjunction(each, order) for each in points.get_basic_sets()))
+        return cls(points.dim(SET), tuple(map(_conjunction, points.get_basic_sets())))
 
     @property
     def isl(self) -> isl.Set:
         """Return the set as an isl set without names."""
         space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, self.dimensions)
         parts = (
-            isl.BasicSet.from_constraint_matrices(space, *_matrices(each), CONSTANT, PARAM, SET, DIV).to_set()
+            isl.BasicSet.from_constraint_matrices(
+                space, _matrix(each.equalities, each.columns), _matrix(each.inequalities, each.columns), *ORDER
+            ).to_set()
             for each in self.parts
         )
         return reduce(isl.Set.union, parts, isl.Set.empty(space))
@@ -76,19 +77,14 @@ class PlainMap:
     @classmethod
     def of(cls, pairs: isl.Map) -> "PlainMap":
         """Return *pairs*, which must have no parameters, as a plain map."""
-        order = (CONSTANT, PARAM, IN, OUT, DIV)
-        parts = tuple(_conjunction(each, order) for each in pairs.get_basic_maps())
-        return cls(pairs.dim(IN), pairs.dim(OUT), parts)
+        inputs, outputs = pairs.dim(IN), pairs.dim(OUT)
+        return cls(inputs, outputs, PlainSet.of(pairs.move_dims(OUT, 0, IN, 0, inputs).range()).parts)
 
     @property
     def isl(self) -> isl.Map:
         """Return the map as an isl map without names."""
-        space = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, self.inputs, self.outputs)
-        parts = (
-            isl.BasicMap.from_constraint_matrices(space, *_matrices(each), CONSTANT, PARAM, IN, OUT, DIV).to_map()
-            for each in self.parts
-        )
-        return reduce(isl.Map.union, parts, isl.Map.empty(space))
+        points = PlainSet(self.inputs + self.outputs, self.parts).isl
+        return isl.Map.from_range(points).move_dims(IN, 0, OUT, 0, self.inputs)
 
 
 def plain_box(points: PlainSet) -> Box | None:
@@ -156,9 +152,9 @@ def _values_of(row: tuple[int, ...], values: Box) -> range | None:
     return range(low, low + step * (number - 1) + 1, step)
 
 
-def _conjunction(part: isl.BasicSet | isl.BasicMap, order: Sequence[isl.dim_type]) -> Conjunction:
+def _conjunction(part: isl.BasicSet) -> Conjunction:
     assert not part.dim(PARAM), f"{part} has parameters"
-    equal, least = part.equalities_matrix(*order), part.inequalities_matrix(*order)
+    equal, least = part.equalities_matrix(*ORDER), part.inequalities_matrix(*ORDER)
     return Conjunction(_rows(equal), _rows(least), equal.cols())
 
 
@@ -167,10 +163,6 @@ def _rows(matrix: isl.Mat) -> Rows:
     return tuple(
         tuple(matrix.get_element_val(row, column).to_python() for column in columns) for row in range(matrix.rows())
     )
-
-
-def _matrices(part: Conjunction) -> tuple[isl.Mat, isl.Mat]:
-    return _matrix(part.equalities, part.columns), _matrix(part.inequalities, part.columns)
 
 
 def _matrix(rows: Rows, columns: int) -> isl.Mat:

@@ -145,17 +145,12 @@ def independent(points: isl.BasicSet) -> Groups:
     """Return the groups of *points* whose projections are not empty and do not depend on parameters."""
     key = isl.Set.from_basic_set(points)
     known = _INDEPENDENT.get(key)
-    return _INDEPENDENT.setdefault(key, _nonparametric(points)) if known is None else known
-
-
-def _nonparametric(points: isl.BasicSet) -> Groups:
-    if points.is_empty():
-        return ()
-    parametric: set[int] = set()
-    for constraint in points.get_constraints():
-        if constraint.involves_dims(PARAM, 0, constraint.dim(PARAM)):
-            parametric.update(_involved(constraint))
-    return tuple(group for group in groups(points) if group.isdisjoint(parametric))
+    if known is None:
+        by_parameters = [each for each in points.get_constraints() if each.involves_dims(PARAM, 0, each.dim(PARAM))]
+        parametric = {place for each in by_parameters for place in _involved(each)}
+        every = () if points.is_empty() else groups(points)
+        known = _INDEPENDENT.setdefault(key, tuple(group for group in every if group.isdisjoint(parametric)))
+    return known
 
 
 def dimension_interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> range | None:

@@ -67,7 +67,7 @@ class SeenKernel:
     def counts(self) -> dict[str, int]:
         """Return property -> count in one run."""
         properties = self.counted.properties()
-        return dict(zip(properties, properties.totals.at(self.sizes), strict=True))
+        return dict(zip(properties, properties.totals.evaluator.at(self.sizes), strict=True))
 
     @cached_property
     def profile(self) -> KernelProfile:

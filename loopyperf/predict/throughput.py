@@ -200,7 +200,11 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         Raises :class:`ParameterError` for sizes that are missing or outside the kernel's assumptions.
         """
         is_batch = any(isinstance(size, np.ndarray) for size in sizes.values())
-        cycles = self._totals.at_arrays(sizes) if is_batch else self._totals.at(cast("Mapping[str, int]", sizes))
+        cycles = (
+            self._totals.evaluator.at_arrays(sizes)
+            if is_batch
+            else self._totals.evaluator.at(cast("Mapping[str, int]", sizes))
+        )
         per_second = self.device.needed("cores") * self.device.needed("clock") * PARTS
         with priced(sizes):
             return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
@@ -238,7 +242,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
 
         def longest(places: Sequence[int]) -> list[str]:
             sampled = np.array([values[place] for place in places], dtype=np.int64)
-            cycles = self._totals.at_arrays({**fixed, size: sampled})
+            cycles = self._totals.evaluator.at_arrays({**fixed, size: sampled})
             return [names[place] for place in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
 
         spread = np.geomspace(1, len(values), min(len(values), SAMPLES)).round().astype(np.int64) - 1

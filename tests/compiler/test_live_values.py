@@ -6,7 +6,7 @@ import pytest
 from loopyperf.compiler.registers import RegisterFile, estimated_registers
 from loopyperf.errors import ParameterError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.live_values import live_registers
+from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import Element, LoopBound, Operand
 from loopyperf.polyhedral.affine import Affine
 
@@ -28,20 +28,20 @@ def flat(kinds: str, edges: list[tuple[int, int]], dtype: str = "f32") -> Idg:
 
 
 def test_result_reuses_the_register_of_a_dead_operand() -> None:
-    assert live_registers(flat("load add add store", [(0, 1), (1, 2), (2, 3)])) == 1
+    assert Lives(flat("load add add store", [(0, 1), (1, 2), (2, 3)])).registers == 1
 
 
 def test_operands_of_one_sum_are_live_together() -> None:
     # All three loads precede the first addition.
-    assert live_registers(flat("load load load add add store", [(0, 3), (1, 3), (3, 4), (2, 4), (4, 5)])) == 3
+    assert Lives(flat("load load load add add store", [(0, 3), (1, 3), (3, 4), (2, 4), (4, 5)])).registers == 3
 
 
 def test_64_bit_values_take_two_registers() -> None:
-    assert live_registers(flat("load load add store", [(0, 2), (1, 2), (2, 3)], "f64")) == 4
+    assert Lives(flat("load load add store", [(0, 2), (1, 2), (2, 3)], "f64")).registers == 4
 
 
 def test_predicates_and_stores_take_no_registers() -> None:
-    assert live_registers(flat("load compare branch", [(0, 1), (1, 2)], "i32")) == 1
+    assert Lives(flat("load compare branch", [(0, 1), (1, 2)], "i32")).registers == 1
 
 
 def test_select_is_as_wide_as_its_operands() -> None:
@@ -50,11 +50,11 @@ def test_select_is_as_wide_as_its_operands() -> None:
         Instruction(each.kind, "" if each.kind == "select" else each.dtype, operands=each.operands)
         for each in graph.instructions
     )
-    assert live_registers(Idg(untyped, graph.edges, graph.body)) == 4
+    assert Lives(Idg(untyped, graph.edges, graph.body)).registers == 4
 
 
 def test_unused_results_take_no_registers() -> None:
-    assert live_registers(flat("load load load", [])) == 0
+    assert Lives(flat("load load load", [])).registers == 0
 
 
 def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Idg:
@@ -67,19 +67,19 @@ def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Id
 
 def test_value_used_in_each_iteration_is_live_throughout_the_loop() -> None:
     # 0 is used by 1, the first in the loop; 1 by 2, the second. After 1, both are live.
-    assert live_registers(looped(Edge(0, 1, operand=0), Edge.within(1, 2, ["k"], operand=0))) == 2
+    assert Lives(looped(Edge(0, 1, operand=0), Edge.within(1, 2, ["k"], operand=0))).registers == 2
 
 
 def test_sum_and_its_initial_value_share_a_register() -> None:
     initial = Edge(0, 2, condition=prim.Comparison(K, "==", 0), operand=0)
     carried = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
-    assert live_registers(looped(initial, carried, Edge(2, 3, (), (Affine((), 7),), operand=0))) == 1
+    assert Lives(looped(initial, carried, Edge(2, 3, (), (Affine((), 7),), operand=0))).registers == 1
 
 
 def test_sum_is_live_while_its_next_term_is_computed() -> None:
     carried = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
     inside, after = Edge.within(1, 2, ["k"], operand=1), Edge(2, 3, (), (Affine((), 7),), operand=0)
-    assert live_registers(looped(carried, inside, after)) == 2
+    assert Lives(looped(carried, inside, after)).registers == 2
 
 
 def test_private_array_elements_defined_in_a_loop_are_live_together() -> None:
@@ -91,7 +91,7 @@ def test_private_array_elements_defined_in_a_loop_are_live_together() -> None:
     )
     loops = (Loop("k", 8, (0,), bound=LoopBound((8,))), Loop("o", 8, (1,), bound=LoopBound((8,))))
     edge = Edge(0, 1, (), (Affine.variable("o"),), operand=0)
-    assert live_registers(Idg(instructions, (edge,), loops)) == 2 * 8
+    assert Lives(Idg(instructions, (edge,), loops)).registers == 2 * 8
 
 
 @pytest.mark.parametrize(

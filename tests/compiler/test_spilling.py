@@ -14,7 +14,7 @@ from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
-from loopyperf.idg.live_values import Lives, live_registers
+from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import loops_in
 from loopyperf.memory.source_launch import source_profile
 from tests.idg.construction.test_random_graphs import LONG
@@ -56,15 +56,15 @@ def spills(graph: Idg) -> list[str]:
 def test_graph_is_unchanged_if_all_values_fit() -> None:
     graph = dot_products(4, 8)
     assert loads(graph) == 8 + 32
-    assert with_spills(Lives(graph), live_registers(graph) + 1) == (graph, 0)
+    assert with_spills(Lives(graph), Lives(graph).registers + 1) == (graph, 0)
 
 
 @pytest.mark.parametrize("room", [6, 8, 10])
 def test_value_with_the_farthest_use_is_reloaded(room: int) -> None:
     graph = dot_products(4, 8)
-    assert live_registers(graph) > room
+    assert Lives(graph).registers > room
     less, nbytes = with_spills(Lives(graph), room)
-    assert live_registers(less) <= room
+    assert Lives(less).registers <= room
     assert loads(graph) < loads(less) <= 2 * 32
     assert nbytes <= 4 * 4  # for the sums, which are stored at the end
     assert stored(less.unrolled()) == stored(graph.unrolled())
@@ -86,7 +86,7 @@ def test_values_of_a_modified_array_are_spilled_not_reloaded() -> None:
     less, nbytes = with_spills(Lives(replace(graph, instructions=changed)), 6)
     assert loads_of("a", less) == loads_of("a", graph)
     assert nbytes > 0
-    assert live_registers(less) <= 6
+    assert Lives(less).registers <= 6
 
 
 def loads_of(array: str, graph: Idg) -> int:
@@ -128,7 +128,7 @@ def test_sums_that_do_not_fit_are_spilled_in_each_iteration(room: int) -> None:
     less, nbytes = with_spills(Lives(graph), room)
     assert nbytes > 0
     assert {"load", "store"} == set(spills(less))
-    assert live_registers(less) < live_registers(graph)
+    assert Lives(less).registers < Lives(graph).registers
     assert stored(less.unrolled()) == stored(graph.unrolled())
     assert not less.backwards
 
@@ -179,9 +179,9 @@ def windows(taps: int, sums: int) -> Idg:
 def test_sums_over_the_same_window_are_interleaved() -> None:
     """In program order, all taps are live from the first sum on; interleaved, only the sums are."""
     graph = windows(100, 4)
-    assert live_registers(graph) > 100 > MANY
+    assert Lives(graph).registers > 100 > MANY
     reordered = with_few_registers(Lives(graph)).graph
-    assert live_registers(reordered) <= 4 + 4 + 4
+    assert Lives(reordered).registers <= 4 + 4 + 4
     assert sorted(kinds(reordered)) == sorted(kinds(graph))
     assert not reordered.backwards
     assert stored_anywhere(reordered) == stored_anywhere(graph)

@@ -427,8 +427,8 @@ def test_invalid_typical_value_is_rejected(typical: Any, message: str) -> None:
     ("build", "typical", "message"),
     [
         (sparse_rows, {"j": -1}, r"typical\['j'\] must be an iteration count >= 0, got -1"),
-        (sparse_rows, {"s": 0, "e": 2.5}, r"typical\['e'\] is a loop bound and must be an integer >= 0, got 5/2"),
-        (sparse_rows, {"s": 0, "e": -2}, r"typical\['e'\] is a loop bound and must be an integer >= 0, got -2"),
+        (sparse_rows, {"s": 0, "e": 2.5}, r"typical\['e'\] must be a loop bound \(an integer >= 0\), got 5/2"),
+        (sparse_rows, {"s": 0, "e": -2}, r"typical\['e'\] must be a loop bound \(an integer >= 0\), got -2"),
         (sparse_rows, {"j": 2, "a": "5"}, r"typical\['a'\] must be .* or a stride class \(0, 1, 1/2, .*\), got '5'"),
         (foreign_code, {"text": {"f32 add": -1}}, "must not contain negative numbers"),
         (foreign_code, {"text": 3}, r"typical\['text'\] must map properties to numbers, got 3"),

@@ -9,7 +9,7 @@ import numpy as np
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.memory_accesses import Reference, resolved
 from loopyperf.counts.sizes import Typical
-from loopyperf.counts.walk import InstructionWalker
+from loopyperf.counts.walk import Walk
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
 from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram
@@ -47,11 +47,13 @@ def references(kernel: Kernel, typical: Typical) -> list[tuple[Site, Reference]]
     found: list[tuple[Site, Reference]] = []
     for launch in kernel.launches:
         for instruction in launch.instructions:
-            for conditions, event, vector in InstructionWalker(kernel, typical).events(instruction):
-                if isinstance(event, Reference):
-                    event = replace(event, index=resolved(kernel, typical, event.index, {}))
-                    inames = frozenset(instruction.within_inames) - {vector}
-                    found.append((Site(launch, inames, conditions, instruction.id), event))
+            walk = Walk(kernel, typical)
+            walk.instruction(instruction)
+            inames = frozenset(instruction.within_inames) - {walk.vector.iname if walk.vector else None}
+            for step in walk.steps:
+                if step.reference is not None and not step.is_repeated:
+                    ref = replace(step.reference, index=resolved(kernel, typical, step.reference.index, {}))
+                    found.append((Site(launch, inames, step.conditions, instruction.id), ref))
     return found
 
 

@@ -30,16 +30,16 @@ class Replay:
         found = [
             (self._time(place, values), place, values)
             for place, draft in enumerate(self.drafts)
-            for values in _listed(executions.run(draft.statement, draft.conditions).values.set)
+            for values in _listed(executions.run(draft.statement, draft.step.conditions).values.set)
         ]
         self.executions: list[Execution] = []
         self.edges: set[tuple[int, int]] = set()
         self._written: dict[Any, int] = {}
         self._stored: dict[int, int] = {}
         alive = {place for _, place, _ in found}
-        stores = [self.drafts[place] for place in alive if self.drafts[place].kind == "store"]
-        local = {draft.reference.array for draft in stores if draft.reference and draft.subsystem == "local"}
-        self.exchanged = local if any(self.drafts[place].kind == "barrier" for place in alive) else set()
+        stores = [self.drafts[place] for place in alive if self.drafts[place].step.kind == "store"]
+        local = {draft.reference.array for draft in stores if draft.reference and draft.reference.space == "local"}
+        self.exchanged = local if any(self.drafts[place].step.kind == "barrier" for place in alive) else set()
         self._latest: dict[tuple[int, tuple[int, ...]], int] = {}
         for _, place, values in sorted(found, key=lambda each: (each[0], each[1])):
             self._execute(place, values)
@@ -54,7 +54,7 @@ class Replay:
         draft = self.drafts[place]
         loops = dict(zip((nest.iname for nest in draft.statement.loops), values, strict=True))
         self.executions.append((place, loops))
-        data = {value.node for value in draft.operands}
+        data = {value.node for value in draft.step.operands}
         present = {self._find(node, values) for node in data} - {None}
         if not any(self._executes(node) for node in data):
             present |= {self._find(value.node, values) for value in draft.controls} - {None}
@@ -84,13 +84,13 @@ class Replay:
 
     def _reads(self, place: int, loops: Mapping[str, int]) -> Iterator[Any]:
         draft = self.drafts[place]
-        for value in (*draft.operands, *draft.controls):
+        for value in (*draft.step.operands, *draft.controls):
             for read in value.reads:
                 yield self._cell(read.variable, read.index, loops)
         yield from self._in_memory(place, loops, "load")
 
     def _writes(self, place: int, loops: Mapping[str, int]) -> Iterator[Any]:
-        for definition in self.program.translator.definitions:
+        for definition in self.program.translator.walk.definitions:
             if definition.node == place:
                 yield self._cell(definition.variable, definition.index, loops)
         yield from self._in_memory(place, loops, "store")
@@ -99,7 +99,7 @@ class Replay:
         ref = self.drafts[place].reference
         if ref is not None and ref.direction == direction and not self._is_exchanged(ref):
             yield self._cell(ref.array, ref.index, loops)
-        elif self.drafts[place].kind == "barrier" or (
+        elif self.drafts[place].step.kind == "barrier" or (
             ref is not None and (ref.direction, direction) == ("load", "load")
         ):
             yield "handed on"
@@ -110,7 +110,7 @@ class Replay:
     def _before_barrier(self, here: int, place: int) -> None:
         """Record the last store of each instruction since the last barrier; the next barrier waits for all of them."""
         ref = self.drafts[place].reference
-        if self.drafts[place].kind == "barrier":
+        if self.drafts[place].step.kind == "barrier":
             self.edges |= {(store, here) for store in self._stored.values()}
             self._stored.clear()
         elif ref is not None and ref.direction == "store" and self._is_exchanged(ref):

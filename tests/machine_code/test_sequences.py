@@ -171,8 +171,10 @@ def calling(name: str, dtype: str) -> Instruction:
     if is_index:
         operands[1] = Operand(5, is_integer=True)
     plain = kind in ("div", "mod", "pow", "powi", "min/max", "add", "mul", "shift", "bitwise")
-    text = f"{name}(x)"
-    return Instruction(kind if plain else "special", dtype, text=text, operands=tuple(operands), is_index=is_index)
+    function = "" if plain else name
+    return Instruction(
+        kind if plain else "special", dtype, function=function, operands=tuple(operands), is_index=is_index
+    )
 
 
 def counted(row: tuple[str, str, int]) -> list[tuple[str, int]]:

@@ -1,12 +1,12 @@
 """Plot an execution profile as a timeline: the stalls of each warp, and the use of each subsystem."""
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from loopyperf.errors import ParameterError
 from loopyperf.explain.plots.figures import Axes, Figure, axes, check_drawn, font_size, ink, with_legend
 from loopyperf.pipeline.profiling import CAUSES, Issue, Profile
+from loopyperf.pipeline.scenario import without_partition
 from loopyperf.units import in_percent
 
 WINDOW = 500
@@ -17,8 +17,6 @@ FILLED = 0.8
 """share of a row's height that areas take"""
 SHADES = {"subsystem in use": "0.4", "by the next instruction": "0.65"}
 """two alternating grays, because separating lines would hide short instructions"""
-NUMBER = re.compile(r" \d+$")
-"""matches the number of one of several equal subsystems, e.g. in "alu 0" """
 Row = tuple[float, float]
 """middle, height"""
 
@@ -53,7 +51,7 @@ def plot_profile(
     alike: dict[str, list[str]] = defaultdict(list)
     for name in profile.scenario.subsystems:
         if name in used:
-            alike[NUMBER.sub("", name)].append(name)
+            alike[without_partition(name)].append(name)
     height = max(1.0, len(warps) / len(alike)) if alike else 1.0
     rows: dict[str, Row] = {}
     top = len(warps) - 0.5

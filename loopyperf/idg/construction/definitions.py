@@ -14,9 +14,11 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.symbolic import get_dependencies, guarded_pwaff_from_expr
 from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
+from pytools import memoize_method
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.construction.drafts import CellAccess, Read
+from loopyperf.counts.steps import Read
+from loopyperf.idg.construction.drafts import CellAccess
 from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, Writes, last_of_each
 from loopyperf.idg.program import Opcode
@@ -136,17 +138,11 @@ def _cells(access: CellAccess) -> isl.Map:
     """Return the map from loop values to the cells that *access* accesses."""
     cells = isl.Map.from_domain_and_range(access.values.set, isl.Set("{ [] }"))
     if access.index:
-        space = _named(access.values.set, access.variables).get_space()
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(access.variables))
         for expression in access.index:
             value = guarded_pwaff_from_expr(space, expression, frozenset())
             cells = cells.flat_range_product(isl.Map.from_pw_aff(value))
     return cells.set_tuple_name(isl.dim_type.out, "cell")
-
-
-def _named(values: isl.Set, variables: Sequence[str]) -> isl.Set:
-    for place, name in enumerate(variables):
-        values = values.set_dim_name(SET, place, name)
-    return values
 
 
 # }}}
@@ -179,7 +175,6 @@ class Cells:
 
     def __init__(self, executed: ExecutedLaunch) -> None:
         self.executed, self.program = executed, executed.program
-        self._indices: dict[tuple[Index, tuple[Nest, ...]], tuple[Index | None, tuple[Affine[str], ...] | None]] = {}
 
     def accesses(self) -> Iterator[CellAccess]:
         """Yield all accesses to variables and arrays that are both written and read."""
@@ -193,16 +188,16 @@ class Cells:
     # {{{ registers
 
     def _of_registers(self) -> Iterator[CellAccess]:
-        for definition in self.program.translator.definitions:
+        for definition in self.program.translator.walk.definitions:
             if definition.node in self.executed.numbers:
                 written = self._access(definition.node, definition.variable, definition.index, is_write=True)
                 yield replace(written, is_part=definition.is_part)
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
             reads: dict[Read, list[int | None]] = {}
-            for slot, value in enumerate((*draft.operands, *draft.controls)):
+            for slot, value in enumerate((*draft.step.operands, *draft.controls)):
                 for read in value.reads:
-                    reads.setdefault(read, []).append(slot if slot < len(draft.operands) else None)
+                    reads.setdefault(read, []).append(slot if slot < len(draft.step.operands) else None)
             for read, operands in reads.items():
                 yield self._access(place, read.variable, read.index, is_write=False, operands=operands)
 
@@ -214,7 +209,7 @@ class Cells:
         """Yield the accesses to arrays in memory, and to the cell exchanged across barriers."""
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
-            if draft.kind == Opcode.BARRIER:
+            if draft.step.kind == Opcode.BARRIER:
                 yield place, HANDED_ON, (), False
                 yield place, HANDED_ON, (), True
             elif (ref := draft.reference) is not None and ref.array not in self._exchanged:
@@ -226,7 +221,7 @@ class Cells:
     def _exchanged(self) -> frozenset[str]:
         """Return the local arrays through which work-items exchange values across barriers."""
         drafts = [self.executed.draft(place) for place in self.executed.numbers]
-        if not any(draft.kind == Opcode.BARRIER for draft in drafts):
+        if not any(draft.step.kind == Opcode.BARRIER for draft in drafts):
             return frozenset()
         refs = [draft.reference for draft in drafts if draft.reference is not None]
         return frozenset(ref.array for ref in refs if (ref.direction, ref.space) == ("store", MemorySpace.LOCAL))
@@ -237,7 +232,7 @@ class Cells:
         So a barrier depends on the last execution of the store since the previous barrier.
         """
         places = self.executed.numbers
-        barriers = [place for place in places if self.executed.draft(place).kind == Opcode.BARRIER]
+        barriers = [place for place in places if self.executed.draft(place).step.kind == Opcode.BARRIER]
         read = [self._access(place, STORED, (), is_write=False, operands=(None,)) for place in barriers]
         cleared = [self._access(place, STORED, (), is_write=True) for place in barriers]
         for place in places:
@@ -267,18 +262,13 @@ class Cells:
             is_certain=run.weight == 1 and not run.on_data,
         )
 
+    @memoize_method
     def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         """Return *index* in terms of loop variables, and in terms of iterations; None where it is not affine."""
-        if (index, loops) not in self._indices:
-            self._indices[index, loops] = self._found_index(index, loops)
-        return self._indices[index, loops]
-
-    def _found_index(
-        self, index: Index, loops: tuple[Nest, ...]
-    ) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         names = [nest.iname for nest in loops]
         values = {name: value for name, value in self.executed.uniform.items() if name not in names}
-        index = tuple(_with_values(expression, values) for expression in index)
+        with_values = _WithValues(values)
+        index = tuple(with_values(each) if isinstance(each, prim.ExpressionNode) else each for each in index)
         simple = tuple(found for each in index if (found := Affine.of(each)) and found.variables <= set(names))
         if len(simple) < len(index):
             return (index, None) if is_affine(names, index) else (None, None)
@@ -300,10 +290,6 @@ class _WithValues(SubstitutionMapper):
         if get_dependencies(condition):
             return prim.If(condition, self.rec(expr.then), self.rec(expr.else_))
         return self.rec(expr.then if evaluate(condition) else expr.else_)
-
-
-def _with_values(expression: Any, values: Mapping[str, int]) -> Any:
-    return _WithValues(values)(expression) if isinstance(expression, prim.ExpressionNode) else expression
 
 
 # }}}

@@ -1,75 +1,24 @@
 """Draft instructions: operation, operands and conditions, independent of the warp."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
 
 import numpy as np
-import pymbolic.primitives as prim
 from loopy.kernel.array import FixedStrideArrayDimTag, VectorArrayDimTag
 from loopy.kernel.data import AddressSpace, TemporaryVariable
-from loopy.symbolic import WalkMapper, get_dependencies
+from loopy.symbolic import get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.counts.arithmetic import ExpressionTypes, Link
-from loopyperf.counts.conditions import Conditions
-from loopyperf.counts.item import Item, MemorySpace
 from loopyperf.counts.memory_accesses import Reference, element_type, numbers_of_vector, vector_axis, vector_bits
-from loopyperf.device.parts import Pipeline
-from loopyperf.idg.program import Element, Opcode
+from loopyperf.counts.steps import Definition, Read, Step, Value
+from loopyperf.idg.program import Element
 from loopyperf.idg.warps.warp_classes import Nest, Statement
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points
-
-# {{{ operands: another instruction, a private variable, or a known value
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A read of a private variable, which lives in registers."""
-
-    variable: str
-    index: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An operand. One of the first three fields gives its origin."""
-
-    node: int | None = None
-    """the instruction that computes it"""
-    reads: tuple[Read, ...] = ()
-    """the private variable that holds it; one read per member of a vector"""
-    known: Any = None
-    """a number, or an expression of loop variables, sizes and scalar arguments"""
-    is_negated: bool = False
-    is_part: bool = False
-    """whether it is the result of that instruction alone, without the other parts of the same value"""
-
-    def negated(self) -> "Value":
-        """Return the negated operand; on GPUs this is an operand modifier, not an instruction."""
-        return replace(self, is_negated=not self.is_negated)
-
-
-def product_with_sign(value: Value, operand: Value) -> Value:
-    """Return the product of two operands, one of which is -1."""
-    if _is_number(operand.known):
-        return value.negated() if operand.known == -1 else value
-    return operand.negated() if _is_number(value.known) and value.known == -1 else operand
-
-
-def _is_number(known: Any) -> bool:
-    return isinstance(known, (int, float, np.number))
-
-
-# }}}
-
-
-# {{{ drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,78 +31,23 @@ class ConditionEvaluation:
     """last statement before it that writes what the condition reads; -1 if none"""
 
 
-@dataclass(slots=True)
-class Draft:
-    """A draft instruction: its operation and the origins of its operands."""
-
-    kind: Opcode
-    dtype: str
-    subsystem: Pipeline | MemorySpace
-    text: str
-    statement: Statement
-    conditions: Conditions
-    operands: list[Value] = field(default_factory=list[Value])
-    reference: Reference | None = None
-    item: Item | None = None
-    """the item that counts record for it"""
-    expression: Any = None
-    """its result, if loop variables and sizes alone determine it"""
-    controls: tuple[Value, ...] = ()
-    """predicates under which it executes"""
-    evaluations: Mapping[Any, ConditionEvaluation] = field(default_factory=dict[Any, ConditionEvaluation])
-    """expression of a condition -> its evaluation"""
-    number: int | Fraction | None = None
-    """executions per execution of its statement, if ``typical`` gives them"""
-    part: int = 0
-    """index among the instructions into which one source operation is split"""
-    beside: tuple[int, ...] = ()
-    """the instructions that compute the other parts of its value"""
-
-
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """An assignment of a value to a private variable."""
+class Draft:
+    """A draft instruction: a step of the program, with what its statement determines."""
 
+    step: Step
+    """its operation, operands and conditions; operands are numbered like drafts"""
     statement: Statement
-    variable: str
-    index: tuple[Any, ...]
-    node: int
-    is_part: bool = False
-    """whether the value is the result of that instruction alone, without the other parts"""
-
-
-def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> Opcode | None:
-    """Return the instruction kind of *link* of *expression*; None if it equals the kind that counts record.
-
-    Counts do not distinguish a square, which compiles to a product, a power with an integer exponent, which compiles to
-    a loop of products, and the remainder of a division.
-    """
-    if link.kind == "pow" and not link.result.is_complex:
-        if link.operand is None:
-            return Opcode.SQUARE
-        return Opcode.POWI if types.number(link.operand).is_integral else None
-    return Opcode.MOD if isinstance(expression, prim.Remainder) and link.kind == "div" else None
-
-
-class _Calls(WalkMapper[[]]):
-    """Detects function calls in an expression."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = False
-
-    def map_call(self, expr: prim.Call) -> None:
-        self.found = True
-
-
-def has_call(expression: prim.ExpressionNode) -> bool:
-    """Return whether *expression* calls a function, whose value is unknown here."""
-    calls = _Calls()
-    calls(expression)
-    return calls.found
-
-
-# }}}
+    text: str
+    """source text"""
+    reference: Reference | None
+    """the accessed array element, with known temporaries replaced by their values"""
+    expression: Any
+    """its result, if loop variables and sizes alone determine it"""
+    controls: tuple[Value, ...]
+    """predicates under which it executes"""
+    evaluations: Mapping[Any, ConditionEvaluation]
+    """expression of a condition -> its evaluation"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,12 +7,14 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
 from loopy.symbolic import SubstitutionMapper
+from pytools import memoize_method
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.sizes import Typical
-from loopyperf.idg.construction.drafts import Draft, PrivateElements, Value
+from loopyperf.counts.steps import Value, nodes_of
+from loopyperf.idg.construction.drafts import Draft, PrivateElements
 from loopyperf.idg.construction.loop_bounds import LoopBounds, Slab, Slabs, WorkItemTests
-from loopyperf.idg.construction.translation import Translator, nodes_of
+from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.idg.warps.warp_classes import Nest, Statement, WarpKind, iname_values, naming, nest_of, warp_kinds
 from loopyperf.kernel import Kernel
@@ -38,7 +40,7 @@ class LaunchProgram:
         self.bounds = LoopBounds(kernel, self.slabs)
         self.tests = WorkItemTests(kernel, launch, self.slabs)
         self._translate(self.nest, ())
-        self.private = PrivateElements(kernel, self.translator.definitions)
+        self.private = PrivateElements(kernel, self.translator.walk.definitions)
 
     def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
         for place, item in enumerate(nest.body):
@@ -59,7 +61,7 @@ class LaunchProgram:
 
     def site(self, draft: Draft) -> Site:
         """Return the site at which *draft* executes."""
-        return Site(self.launch, draft.statement.inames, draft.conditions, draft.statement.name)
+        return Site(self.launch, draft.statement.inames, draft.step.conditions, draft.statement.name)
 
     @cached_property
     def bounding(self) -> frozenset[int]:
@@ -67,7 +69,7 @@ class LaunchProgram:
         kernel = self.kernel.loopy_kernel
         bounds = {name for domain in kernel.domains for name in domain.get_var_names(PARAM)}
         data = bounds & kernel.temporary_variables.keys() - self.kernel.affine_temporaries.keys()
-        return frozenset(each.node for each in self.translator.definitions if each.variable in data)
+        return frozenset(each.node for each in self.translator.walk.definitions if each.variable in data)
 
     @property
     def drafts(self) -> list[Draft]:
@@ -77,7 +79,7 @@ class LaunchProgram:
 
 def classes_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[WarpKind]:
     """Return the warp classes of the launch of *program*, largest first."""
-    executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
+    executions = [launch.by_place(draft.statement, draft.step.conditions) for draft in program.drafts]
     return warp_kinds(launch.warps, executions)
 
 
@@ -96,23 +98,20 @@ class ExecutedLaunch:
     def __init__(self, program: LaunchProgram, launch: LaunchExecutions, kind: WarpKind) -> None:
         self.program, self.kernel, self.kind = program, program.kernel, kind
         self.launch, self.warp = launch, WarpExecutions(launch, kind.example)
-        self.runs = [self.warp.run(draft.statement, draft.conditions) for draft in program.drafts]
-        alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
-        self.numbers = {place: number for number, place in enumerate(alive)}
+        self.runs = [self.warp.run(draft.statement, draft.step.conditions) for draft in program.drafts]
+        idle = {place for place, run in enumerate(self.runs) if run.iterations.is_empty}
+        if not kind.is_uniform:
+            idle = {place for place in idle if self.of_all(place).is_empty()}
+        self.numbers = {place: number for number, place in enumerate(sorted({*range(len(self.runs))} - idle))}
         """position of a draft -> index of the instruction in the graph"""
         self.not_exact: dict[str, None] = {}
         """names of the arrays for which dependences are over-approximated"""
         self._in_iterations: dict[tuple[tuple[Nest, ...], frozenset[str]], dict[Any, Any]] = {}
-        self._substitutions: dict[tuple[Nest, ...], SubstitutionMapper] = {}
-
-    def _is_idle(self, place: int) -> bool:
-        return self.runs[place].iterations.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
 
     def of_all(self, place: int) -> isl.Set:
         """Return the executions of the draft at *place* by all warps of the class, for a non-uniform class."""
-        draft = self.program.drafts[place]
-        found = self.launch.by_place(draft.statement, draft.conditions)
-        return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
+        loops = len(self.draft(place).statement.loops)
+        return self.of_launch(place) & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), loops)
 
     def iterations_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
         """Return the trip count of each lane in the innermost of *loops*, if it depends on the lane only.
@@ -123,14 +122,10 @@ class ExecutedLaunch:
         lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
         return self.program.bounds.iterations(loops, self.slabs, dict(self.launch.sizes) | self.warp.host, lanes)
 
-    def of_launch_is_empty(self, place: int) -> bool:
-        """Return whether no warp of the launch executes the draft at *place*."""
-        draft = self.program.drafts[place]
-        return self.launch.by_place(draft.statement, draft.conditions).is_empty()
-
-    def is_entered(self, loops: tuple[Nest, ...]) -> bool:
-        """Return whether the warp enters the innermost of *loops*."""
-        return not any(self.warp.nest(loops).visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
+    def of_launch(self, place: int) -> isl.Set:
+        """Return the executions of the draft at *place* by all warps of the launch."""
+        draft = self.draft(place)
+        return self.launch.by_place(draft.statement, draft.step.conditions)
 
     def draft(self, place: int) -> Draft:
         """Return the draft at position *place* of the program."""
@@ -138,7 +133,7 @@ class ExecutedLaunch:
 
     def nodes_of(self, value: Value) -> tuple[int, ...]:
         """Return the positions of the drafts that compute *value*."""
-        return nodes_of(value, self.program.drafts)
+        return nodes_of(value, self.program.translator.walk.steps)
 
     @cached_property
     def slabs(self) -> frozenset[Slab]:
@@ -166,13 +161,10 @@ class ExecutedLaunch:
             known[expression] = self._substitution(statement.loops)(written)
         return known[expression]
 
+    @memoize_method
     def _substitution(self, loops: tuple[Nest, ...]) -> SubstitutionMapper:
-        if loops not in self._substitutions:
-            values = dict(self.launch.sizes) | self.warp.host | self.values_in_iterations(loops)
-            self._substitutions[loops] = _Substitution(
-                lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
-            )
-        return self._substitutions[loops]
+        values = dict(self.launch.sizes) | self.warp.host | self.values_in_iterations(loops)
+        return _Substitution(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)
 
     def values_in_iterations(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         """Return the variables of *loops* as expressions of their iterations."""

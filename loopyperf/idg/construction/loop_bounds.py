@@ -13,15 +13,16 @@ import islpy as isl
 import numpy as np
 from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
+from pytools import memoize_method
 
-from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound
-from loopyperf.idg.warps.warp_classes import Integers, Loops, Nest
+from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound, Predicate, Predicates
+from loopyperf.idg.warps.warp_classes import Integers, Loops
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
 from loopyperf.polyhedral.points import Membership, membership
 from loopyperf.polyhedral.quasipolynomial import affine_of
-from loopyperf.polyhedral.sets import SetMemory, dimension_interval, projected, tied_to
+from loopyperf.polyhedral.sets import SetMemory, dimension_interval, names_involved, projected, tied_to
 
 # {{{ slabs: ranges of the group index for which Loopy generates separate code, ``split_iname(..., slabs=...)``
 #
@@ -99,16 +100,11 @@ class LoopBounds:
 
     def __init__(self, kernel: Kernel, slabs: Slabs) -> None:
         self._kernel, self._slabs = kernel, slabs
-        self._loops: dict[Loops, tuple[str, frozenset[str], frozenset[str]]] = {}
-        self._found: dict[_Key, LoopBound] = {}
         self._trips: dict[_Key, _Trips] = {}
 
     def of(self, loops: Loops, slabs: frozenset[Slab]) -> LoopBound:
         """Return the bound of the innermost of *loops* in the code for *slabs*."""
-        key = self._key(loops, slabs)
-        if key not in self._found:
-            self._found[key] = self._bound(*key)
-        return self._found[key]
+        return self._bound(*self._key(loops, slabs))
 
     def iterations(
         self, loops: Loops, slabs: frozenset[Slab], known: Mapping[str, int], lanes: Mapping[str, Integers]
@@ -127,13 +123,19 @@ class LoopBounds:
         return tuple(np.broadcast_to(trips.at(columns), number).tolist())
 
     def _key(self, loops: Loops, slabs: frozenset[Slab]) -> _Key:
-        if loops not in self._loops:
-            loop = loops[-1]
-            bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
-            self._loops[loops] = loop.iname, bounding, _usable(self._kernel, loops)
-        iname, bounding, usable = self._loops[loops]
-        return iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
+        bounding, usable = self._inames(loops)
+        return loops[-1].iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
+    @memoize_method
+    def _inames(self, loops: Loops) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the inames of the domain that bounds the innermost of *loops*, and those it may depend on."""
+        loop = loops[-1]
+        bounding = frozenset((loop.iname,))
+        if loop.is_unrolled:
+            bounding |= frozenset[str].intersection(*(statement.inames for statement in loop.statements()))
+        return bounding, _usable(self._kernel, loops)
+
+    @memoize_method
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> LoopBound:
         """Return the number of values of *iname* in the domain of *bounding*, given the *usable* inames."""
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
@@ -192,13 +194,6 @@ def _of_parameters(where: isl.Set) -> isl.Set:
     return places.move_dims(SET, 0, PARAM, 0, places.dim(PARAM))
 
 
-def _in_all_statements(loop: Nest) -> frozenset[str]:
-    """Return the inames over which every statement in *loop* runs."""
-    return frozenset((loop.iname,)).union(
-        frozenset[str].intersection(*(statement.inames for statement in loop.statements()))
-    )
-
-
 def _usable(kernel: Kernel, loops: Loops) -> frozenset[str]:
     """Return the inames on which the bounds of the innermost of *loops* may depend.
 
@@ -236,20 +231,17 @@ class WorkItemTests:
 
     def __init__(self, kernel: Kernel, launch: Launch, slabs: Slabs) -> None:
         self._kernel, self._launch, self._slabs = kernel, launch, slabs
-        self._found: dict[tuple[frozenset[str], frozenset[Slab]], frozenset[str]] = {}
-        self._alike = SetMemory[dict[Axes, frozenset[str]]]()
+        self._alike = SetMemory[dict[Axes, Predicates]]()
 
-    def of(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
+    def of(self, inames: frozenset[str], slabs: frozenset[Slab]) -> Predicates:
         """Return the conditions that select the work-items of *slabs* for a statement over *inames*, without loops.
 
-        They are isl constraints as text, with hardware inames named by axis, and are only compared for equality.
+        They are isl constraints, with hardware inames named by axis.
         """
-        key = (inames, frozenset(slab for slab in slabs if slab[0] in inames))
-        if key not in self._found:
-            self._found[key] = self._tests(*key)
-        return self._found[key]
+        return self._tests(inames, frozenset(slab for slab in slabs if slab[0] in inames))
 
-    def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
+    @memoize_method
+    def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> Predicates:
         tags = {name for name in inames if self._kernel.hardware_axes.get(name) is not None}
         if not tags:
             return frozenset()
@@ -260,11 +252,12 @@ class WorkItemTests:
             alike[axes] = self._constraints(points, axes)
         return alike[axes]
 
-    def _constraints(self, points: isl.Set, axes: Axes) -> frozenset[str]:
+    def _constraints(self, points: isl.Set, axes: Axes) -> Predicates:
         """Return the constraints of *points*, whose dimensions are *axes*, beyond the extents of the local axes."""
         local = {place: tag.axis for place, tag in enumerate(axes) if isinstance(tag, LocalInameTag)}
-        grid = _with_any(points, local)
+        grid = points
         for place, axis in local.items():
+            grid = grid.project_out(SET, place, 1).insert_dims(SET, place, 1)
             first, extent = points.dim_min_val(place), self._launch.local_axes[axis].max_val()
             if first.is_int() and extent.is_int():
                 last = first.add(extent).sub(ONE)
@@ -272,8 +265,11 @@ class WorkItemTests:
         tested = points.coalesce().gist(grid)
         for place, tag in enumerate(axes):
             tested = tested.set_dim_name(SET, place, str(tag).replace(".", ""))
-        constraints = (str(each) for part in tested.get_basic_sets() for each in part.get_constraints())
-        return frozenset(each.partition(" : ")[2] for each in constraints)
+        constraints = (each for part in tested.get_basic_sets() for each in part.get_constraints())
+        return frozenset(
+            Predicate(str(each).partition(" : ")[2], holds=True, names=names_involved(each, SET, PARAM))
+            for each in constraints
+        )
 
 
 def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> isl.Set:
@@ -282,13 +278,6 @@ def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> i
     nowhere = isl.Set.empty(domain.get_space()).project_out_except(sorted(kept), [SET])
     parts = (isl.Set.from_basic_set(projected(basic, kept)) for basic in domain.get_basic_sets())
     return reduce(isl.Set.union, parts, nowhere).intersect_params(isl.Set.from_basic_set(kernel.assumptions))
-
-
-def _with_any(points: isl.Set, places: Collection[int]) -> isl.Set:
-    """Return *points* with the dimensions at *places* made unconstrained."""
-    for place in places:
-        points = points.project_out(SET, place, 1).insert_dims(SET, place, 1)
-    return points
 
 
 # }}}

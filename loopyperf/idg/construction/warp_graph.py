@@ -4,6 +4,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 import islpy as isl
@@ -13,14 +14,16 @@ from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import number_type
 from loopyperf.counts.conditions import Conditions, plain_text
+from loopyperf.counts.item import MemorySpace, Operation
 from loopyperf.counts.memory_accesses import element_strides, element_type, symbolic_strides
+from loopyperf.counts.steps import Step, Value
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.construction.definitions import Cells, Flow, dependences
-from loopyperf.idg.construction.drafts import Draft, Value
+from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import (
-    NOT,
     DataCondition,
     Dependence,
     Edge,
@@ -31,6 +34,7 @@ from loopyperf.idg.program import (
     Loop,
     Opcode,
     Operand,
+    Predicate,
 )
 from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
 from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
@@ -59,26 +63,18 @@ def idle_instructions(executed: ExecutedLaunch, instructions: dict[int, Instruct
 
 def execute(executed: ExecutedLaunch) -> Iterator[tuple[int, int]]:
     """Yield (program position, number of times reached) of the drafts that the warp reaches but does not execute."""
-    if not executed.numbers:
-        return
-    for place, draft in enumerate(executed.program.drafts):
-        if place in executed.numbers or executed.of_launch_is_empty(place):
-            continue
-        loops = draft.statement.loops
-        number = (
-            executed.warp.nest(loops).iterations(loops).number
-            if loops and executed.is_entered(loops)
-            else int(not loops)
-        )
-        if number:
-            yield place, number
+    for place, draft in enumerate(executed.program.drafts) if executed.numbers else ():
+        if place not in executed.numbers and not executed.of_launch(place).is_empty():
+            loops, nest = draft.statement.loops, executed.warp.nest(draft.statement.loops)
+            if not any(nest.visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1)):
+                yield place, nest.iterations(loops).number if loops else 1
 
 
 def _operands(executed: ExecutedLaunch, place: int, numbers: dict[int, int]) -> Iterator[Edge]:
     draft = executed.draft(place)
     loops = draft.statement.loops
     names = [nest.iname for nest in loops]
-    for slot, value in enumerate(draft.operands):
+    for slot, value in enumerate(draft.step.operands):
         for node in executed.nodes_of(value):
             if node in numbers and executed.draft(node).statement.loops == loops:
                 yield Edge.within(numbers[node], numbers[place], names, operand=slot)
@@ -105,7 +101,7 @@ def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
         for operand in found.target.operands:
             for edge in _of(executed, found, operand):
                 yield edge
-                for node in () if found.source.is_part else executed.draft(found.source.node).beside:
+                for node in () if found.source.is_part else executed.draft(found.source.node).step.beside:
                     yield edge.between(executed.numbers[node], edge.target)
     for accesses in cells.before_barriers():
         for found in dependences(accesses):
@@ -119,7 +115,7 @@ def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
 def _within(executed: ExecutedLaunch, target: int) -> Iterator[Edge]:
     """Yield the edges to *target* from instructions of the same statement and iteration."""
     draft = executed.draft(target)
-    data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
+    data = [(slot, node) for slot, value in enumerate(draft.step.operands) for node in executed.nodes_of(value)]
     found = [(slot, source) for slot, source in data if source in executed.numbers]
     yield from (_in_same_iteration(executed, source, target, Dependence.DATA, slot) for slot, source in found)
     deciding = dict.fromkeys(value.node for value in draft.controls)
@@ -147,7 +143,9 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
     ends = executed.numbers[source], executed.numbers[target]
     loops = executed.draft(target).statement.loops
     everywhere = executed.runs[target].iterations
-    through = _through(executed, source, target)
+    kinds = executed.draft(source).step.kind, executed.draft(target).step.kind
+    through = Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
+    through = Dependence.SYNCHRONIZATION if Opcode.BARRIER in kinds else through
     if isinstance(found, LastWrite):
         if not found.is_exact:
             executed.not_exact[found.target.array] = None
@@ -160,13 +158,6 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
     for condition, iterations, distance in pieces:
         if condition is not False:
             yield Edge(*ends, distance, iterations, condition, through, operand)
-
-
-def _through(executed: ExecutedLaunch, source: int, target: int) -> Dependence:
-    kinds = executed.draft(source).kind, executed.draft(target).kind
-    if Opcode.BARRIER in kinds:
-        return Dependence.SYNCHRONIZATION
-    return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
 
 
 def _piece(
@@ -242,7 +233,11 @@ def warp_graph(executed: ExecutedLaunch) -> Idg:
     """Return the source graph of the warp class of *executed*."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
     body = tuple(_body(executed, executed.program.nest, ()))
-    idle = {place: _idle_instruction(executed, place, number) for place, number in execute(executed)}
+    # An idle instruction accesses nothing.
+    idle = {
+        place: replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
+        for place, number in execute(executed)
+    }
     return Idg(instructions, tuple(edges(executed)), body, idle_instructions(executed, idle))
 
 
@@ -255,10 +250,8 @@ def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iter
             inside = (*loops, item)
             body = tuple(_body(executed, item, inside))
             if body:
-                trips, bound = (
-                    executed.warp.nest(inside).trips(inside),
-                    executed.program.bounds.of(inside, executed.slabs),
-                )
+                trips = executed.warp.nest(inside).trips(inside)
+                bound = executed.program.bounds.of(inside, executed.slabs)
                 yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.iterations_of_lanes(inside))
 
 
@@ -281,37 +274,50 @@ def _instruction(executed: ExecutedLaunch, place: int) -> Instruction:
 
 def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instruction:
     draft, run = executed.draft(place), executed.runs[place]
-    total = number * run.weight * (1 if draft.number is None else draft.number)
+    step = draft.step
+    total = number * run.weight * (1 if step.number is None else step.number)
+    dtype, subsystem = _type_and_subsystem(step)
     return Instruction(
-        kind=draft.kind,
-        dtype=draft.dtype,
-        subsystem=draft.subsystem,
+        kind=Opcode(step.kind),
+        dtype=dtype,
+        subsystem=subsystem,
         source="" if isinstance(draft.statement.what, Barrier) else draft.statement.name,
         text=draft.text,
+        function=step.function,
         reference=draft.reference,
         executions=int(total) if total == int(total) else total,
         condition=run.condition,
-        operands=tuple(_operand(executed, value, draft) for value in draft.operands),
+        operands=tuple(_operand(executed, value, draft) for value in step.operands),
         address=_address(executed, draft),
         symbolic=_symbolic_address(executed, draft),
         tests=executed.program.tests.of(draft.statement.inames, executed.slabs),
-        part=draft.part,
+        part=step.part,
         is_bound=place in executed.program.bounding,
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
         predicates=frozenset(_predicates(executed, draft)),
         on_data=tuple(sorted(_on_data(draft, run.on_data), key=str)),
-        is_assumed=draft.number is not None,
+        is_assumed=step.number is not None,
         is_volatile=draft.reference is not None
         and (draft.reference.update is not None or isinstance(executed.kernel.loopy_kernel.target, VOLATILE)),
-        defines=executed.program.private.defined(place, _to_iterations(executed, draft)),
+        defines=executed.program.private.defined(place, partial(executed.in_iterations, statement=draft.statement)),
     )
 
 
-def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Instruction:
-    """Return the instruction at *place* as an idle one that is reached *number* times; it accesses nothing."""
-    return replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
+SPECIAL_UNIT = (Opcode.SPECIAL, Opcode.DIV, Opcode.POW)
+"""operations that the single-precision and integer units do not execute"""
+
+
+def _type_and_subsystem(step: Step) -> tuple[str, Pipeline | MemorySpace]:
+    """Return the type of the result of *step*, and the subsystem that executes it."""
+    if step.reference is not None:
+        return f"b{step.reference.bits}", step.reference.space
+    if not isinstance(step.item, Operation):
+        return "", Pipeline.BARRIER if step.kind == Opcode.BARRIER else Pipeline.ALU
+    if step.item.dtype == "f64":
+        return step.item.dtype, Pipeline.FP64
+    return step.item.dtype, Pipeline.SFU if step.item.kind in SPECIAL_UNIT else Pipeline.ALU
 
 
 def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
@@ -319,18 +325,19 @@ def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
     names = get_dependencies(known) if isinstance(known, prim.ExpressionNode) else frozenset[str]()
     is_integer = bool(names) and names <= executed.kernel.known_names
     known = None if known is None else executed.in_iterations(known, draft.statement)
-    element = executed.program.private.read(value, _to_iterations(executed, draft))
+    element = executed.program.private.read(value, partial(executed.in_iterations, statement=draft.statement))
     return Operand(known, value.is_negated, element, is_integer)
 
 
-def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
+def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[Predicate]:
     """Yield the source-level conditions on the work-item under which *draft* executes."""
-    for each in draft.conditions:
+    for each in draft.step.conditions:
         inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
         tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axes.get(name)) is not None}
         if executed.kernel.is_known(each.expression) and tags:
             words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
-            yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
+            written = substitute(each.expression, words)
+            yield Predicate(str(written), each.holds, frozenset(get_dependencies(written)))
 
 
 def _on_data(draft: Draft, conditions: Conditions) -> Iterator[DataCondition]:
@@ -345,10 +352,6 @@ def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:
     """Return the scalar type of the array that *draft* accesses; empty if it accesses none."""
     array = None if draft.reference is None else executed.kernel.arrays.get(draft.reference.array)
     return "" if array is None else number_type(element_type(array)).scalar
-
-
-def _to_iterations(executed: ExecutedLaunch, draft: Draft) -> Callable[[Any], Any]:
-    return lambda expression: executed.in_iterations(expression, draft.statement)
 
 
 def _address(executed: ExecutedLaunch, draft: Draft) -> Affine[Symbol] | None:

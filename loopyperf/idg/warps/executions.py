@@ -16,6 +16,7 @@ from typing import Any
 
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag
+from pytools import memoize_method
 
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
@@ -46,98 +47,69 @@ class LoopIterations:
     def __init__(self, kernel: Kernel, values: Mapping[int, Points]) -> None:
         """Take *values*: statement number -> values of the loop variables (outermost first) with which it executes."""
         self._kernel, self._values = kernel, values
-        self._numbers: dict[tuple[Points, Loops], tuple[Points, Any]] = {}
-        self._met: dict[tuple[Points, Loops, frozenset[str]], Points] = {}
-        self._conditions: dict[tuple[tuple[Box, ...], Points, Loops], Any] = {}
-        self._regions: dict[Loops, Box | None] = {}
-        self._visited: dict[Loops, Points] = {}
-        self._numbering: dict[Loops, isl.Map] = {}
-        self._last: dict[Loops, isl.Map] = {}
-        self._iterations: dict[Loops, Points] = {}
-        self._trips: dict[Loops, Any] = {}
-        self._firsts: dict[Loops, Any] = {}
 
+    @memoize_method
     def executed(self, values: Points, loops: Loops) -> tuple[Points, Any]:
         """Return the iterations of *loops* whose variables have *values*, and the condition that selects them."""
-        if (values, loops) not in self._numbers:
-            iterations = self.numbered(values, loops)
-            condition = None if iterations.is_empty else condition_on(iterations, self.iterations(loops), loops)
-            self._numbers[values, loops] = iterations, condition
-        return self._numbers[values, loops]
+        iterations = self.numbered(values, loops)
+        return iterations, None if iterations.is_empty else condition_on(iterations, self.iterations(loops), loops)
 
+    @memoize_method
     def condition(self, where: tuple[Box, ...], everywhere: Points, loops: Loops) -> Any:
         """Return the condition that selects the disjoint boxes *where* from the iterations *everywhere* of *loops*.
 
         The result is None if they are all in the boxes.
         """
-        key = where, everywhere, loops
-        if key not in self._conditions:
-            is_all = sum(prod(map(len, box)) for box in where) == everywhere.number
-            inside = everywhere if is_all else union([Points(box) for box in where], len(loops))
-            self._conditions[key] = condition_on(inside, everywhere, loops)
-        return self._conditions[key]
+        is_all = sum(prod(map(len, box)) for box in where) == everywhere.number
+        inside = everywhere if is_all else union([Points(box) for box in where], len(loops))
+        return condition_on(inside, everywhere, loops)
 
-    def met(self, barrier: Barrier, loops: Loops, values: Points) -> Points:
-        """Return the loop values at which warps meet *barrier*, given the *values* at which its domain has points.
+    @memoize_method
+    def met(self, copied: frozenset[str], loops: Loops, values: Points) -> Points:
+        """Return the loop values at which warps meet a barrier, given the *values* at which its domain has points.
 
         No condition skips a barrier: warps meet it also in the holes of a loop, and in every copy of the unrolled
-        loops right around it.
+        loops *copied* right around it.
         """
-        key = values, loops, barrier.copied
-        if key not in self._met:
-            self._met[key] = self._met_in(barrier, loops, values)
-        return self._met[key]
-
-    def _met_in(self, barrier: Barrier, loops: Loops, values: Points) -> Points:
-        copied = [place for place, nest in enumerate(loops) if nest.iname in barrier.copied]
+        axes = [axis for axis, nest in enumerate(loops) if nest.iname in copied]
         region = self.region(loops)
         if values.box is not None and region is not None:
-            return Points(tuple((region if place in copied else values.box)[place] for place in range(len(loops))))
+            return Points(tuple((region if axis in axes else values.box)[axis] for axis in range(len(loops))))
         whole = isl.Set.from_basic_set(values.set.convex_hull())
-        for place in copied:
+        for place in axes:
             whole = whole.project_out(SET, place, 1).insert_dims(SET, place, 1)
         return Points(whole & self.iterations(loops).set.apply(self.numbering(loops).reverse()))
 
+    @memoize_method
     def visited(self, loops: Loops) -> Points:
-        """Return the values of the variables of *loops* for which the innermost one executes an iteration."""
-        if loops not in self._visited:
-            self._visited[loops] = self._copied(loops) if loops[-1].is_unrolled else self._entered(loops)
-        return self._visited[loops]
+        """Return the values of the variables of *loops* for which the innermost one executes an iteration.
 
-    def _entered(self, loops: Loops) -> Points:
+        All copies of an unrolled loop count: each instruction except barriers tests for itself whether it executes.
+        """
+        if loops[-1].is_unrolled:
+            copies = self._kernel.values(loops[-1].iname)
+            assert copies is not None, "Loopy unrolls loops that constants bound"
+            return (self.visited(loops[:-1]) if len(loops) > 1 else Points(())).times(copies)
         inside = dict.fromkeys(self._values[statement.number] for statement in loops[-1].statements())
         return union([values.outer(len(loops)) for values in inside], len(loops))
 
-    def _copied(self, loops: Loops) -> Points:
-        """Return the values of the variables of *loops* including all copies of the unrolled innermost one.
-
-        In a copy, each instruction except barriers tests for itself whether it executes.
-        """
-        copies = self._kernel.values(loops[-1].iname)
-        assert copies is not None, "Loopy unrolls loops that constants bound"
-        return (self.visited(loops[:-1]) if len(loops) > 1 else Points(())).times(copies)
-
+    @memoize_method
     def region(self, loops: Loops) -> Box | None:
         """Return the box of values of *loops* if each loop has the same values whenever it is entered.
 
         Otherwise, or if the innermost loop is never entered, return None.
         """
-        if loops not in self._regions:
-            found = self.visited(loops).box if loops else ()
-            outside = self.region(loops[:-1]) if loops else None
-            self._regions[loops] = found if found is None or not loops or found[:-1] == outside else None
-        return self._regions[loops]
+        if not loops:
+            return ()
+        box = self.visited(loops).box
+        return box if box is not None and box[:-1] == self.region(loops[:-1]) else None
 
+    @memoize_method
     def trips(self, loops: Loops) -> Any:
         """Return the trip count of the innermost of *loops* per entry.
 
         It is an integer, or an expression in the iterations of the enclosing loops.
         """
-        if loops not in self._trips:
-            self._trips[loops] = self._found_trips(loops)
-        return self._trips[loops]
-
-    def _found_trips(self, loops: Loops) -> Any:
         region = self.region(loops)
         if region is not None:
             return len(region[-1])
@@ -150,16 +122,12 @@ class LoopIterations:
             number = number.union_add(isl.PwAff.from_aff(zero).intersect_domain(never))
         return _value(number, around, loops)
 
+    @memoize_method
     def first(self, loops: Loops) -> Any:
         """Return the value of the innermost of *loops* in its first iteration.
 
         It is an integer, or an expression in the iterations of the enclosing loops.
         """
-        if loops not in self._firsts:
-            self._firsts[loops] = self._found_first(loops)
-        return self._firsts[loops]
-
-    def _found_first(self, loops: Loops) -> Any:
         region = self.region(loops)
         if region is not None:
             return region[-1].start
@@ -169,13 +137,13 @@ class LoopIterations:
         value = isl.PwMultiAff.from_map(least).coalesce().get_pw_aff(0)
         return _value(value, self.iterations(loops[:-1]).set, loops)
 
+    @memoize_method
     def iterations(self, loops: Loops) -> Points:
         """Return all iterations of *loops*, including those in which nothing executes."""
-        if loops not in self._iterations:
-            region = self.region(loops)
-            box = None if region is None else tuple(range(len(interval)) for interval in region)
-            self._iterations[loops] = Points(self._upto_last(loops) if box is None else box)
-        return self._iterations[loops]
+        region = self.region(loops)
+        if region is None:
+            return Points(self._upto_last(loops))
+        return Points(tuple(range(len(interval)) for interval in region))
 
     def numbered(self, values: Points, loops: Loops) -> Points:
         """Return the iteration numbers of *loops* at which their variables have *values*."""
@@ -189,13 +157,9 @@ class LoopIterations:
 
     # {{{ loops whose iterations depend on those of other loops
 
+    @memoize_method
     def numbering(self, loops: Loops) -> isl.Map:
         """Return the map from the values of the variables of *loops* to their iteration numbers."""
-        if loops not in self._numbering:
-            self._numbering[loops] = self._numbered(loops)
-        return self._numbering[loops]
-
-    def _numbered(self, loops: Loops) -> isl.Map:
         if not loops:
             return isl.Map("{ [] -> [] }")
         depth = len(loops)
@@ -210,12 +174,10 @@ class LoopIterations:
             number = innermost.sum(first.neg())
         return _outer(depth).apply_range(self.numbering(loops[:-1])).flat_range_product(number)
 
+    @memoize_method
     def _last_iteration(self, loops: Loops) -> isl.Map:
         """Return the map from the iterations of the outer *loops* to the last iteration of the innermost one."""
-        if loops not in self._last:
-            iterations = self.visited(loops).set.apply(self.numbering(loops))
-            self._last[loops] = self._by_outer(iterations).lexmax()
-        return self._last[loops]
+        return self._by_outer(self.visited(loops).set.apply(self.numbering(loops))).lexmax()
 
     @staticmethod
     def _by_outer(points: isl.Set) -> isl.Map:
@@ -272,10 +234,6 @@ class LaunchExecutions:
         self.placement = Placement(
             tuple(sorted(launch.host_inames)), tuple(sorted(launch.group_axes)), shape, warp_size
         )
-        self._of_sites: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], isl.Set] = {}
-        self._sites: dict[tuple[frozenset[str], Conditions], isl.Set] = {}
-        self._firsts: dict[str, int] = {}
-        self._lockstep: dict[frozenset[str], Lockstep] = {}
         self.instructions: dict[Any, Instruction] = {}
         """cache of graph instructions, shared by warp classes"""
         self._points_of = SetMemory[Points]()
@@ -294,13 +252,13 @@ class LaunchExecutions:
 
     def by_place(self, statement: Statement, conditions: Conditions) -> isl.Set:
         """Return the (warp position, loop values) points at which *statement* executes under *conditions*."""
-        loops = tuple(nest.iname for nest in statement.loops)
-        key = (statement.inames, conditions, loops)
-        if key not in self._of_sites:
-            with naming(statement):
-                points = self._points(self._site(statement, conditions))
-            self._of_sites[key] = self._placed(points, loops).intersect(self._anywhere(len(loops))).coalesce()
-        return self._of_sites[key]
+        with naming(statement):
+            return self._by_place(statement.inames, conditions, tuple(nest.iname for nest in statement.loops))
+
+    @memoize_method
+    def _by_place(self, inames: frozenset[str], conditions: Conditions, loops: tuple[str, ...]) -> isl.Set:
+        anywhere = self.warps.insert_dims(SET, self.placement.axes, len(loops))
+        return self._placed(self._points(inames, conditions), loops).intersect(anywhere).coalesce()
 
     def iterations(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpIterations:
         """Return the iterations of *warp* at *site* lane by lane, assuming that conditions on data hold.
@@ -309,17 +267,15 @@ class LaunchExecutions:
         :class:`UncountableError` if a loop bound is data without a typical value, and :class:`ParameterError` if a size
         is missing.
         """
-        points, counted = self._points(site), self.counter.loops(site.inames)
+        points, counted = self._points(site.inames, site.conditions), self.counter.loops(site.inames)
         if not points.is_bounded():
             raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
         return WarpIterations.of(self.kernel, warp, points, counted, self.lockstep(site.inames), self.sizes, host or {})
 
-    def _points(self, site: Site) -> isl.Set:
-        """Return the points of *site* over all its inames, for all warps."""
-        key = site.inames, site.conditions
-        if key not in self._sites:
-            self._sites[key] = at_sizes(self.counter.points(site), self.sizes)
-        return self._sites[key]
+    @memoize_method
+    def _points(self, inames: frozenset[str], conditions: Conditions) -> isl.Set:
+        """Return the points over *inames* at which *conditions* hold, for all warps."""
+        return at_sizes(self.counter.points(Site(self.launch, inames, conditions, "")), self.sizes)
 
     def weight(self, statement: Statement, conditions: Conditions) -> Fraction:
         """Return the expected executions per point of *statement* under *conditions*, from ``typical``."""
@@ -332,9 +288,6 @@ class LaunchExecutions:
 
     def _site(self, statement: Statement, conditions: Conditions) -> Site:
         return Site(self.launch, statement.inames, conditions, statement.name)
-
-    def _anywhere(self, loops: int) -> isl.Set:
-        return self.warps.insert_dims(SET, self.placement.axes, loops)
 
     def _placed(self, points: isl.Set, loops: Sequence[str]) -> isl.Set:
         """Return (warp position, values of *loops*) for the warps with some lane among *points*."""
@@ -365,16 +318,15 @@ class LaunchExecutions:
         for name in names:
             tag = self.kernel.hardware_axes.get(name)
             if tag is not None:
-                used[tag] = Affine(((name, 1),), -self._first(name))
+                used[tag] = Affine(((name, 1),), -first_value(self.kernel, name, self.sizes))
             elif name in self.placement.host:
                 used[name] = Affine(((name, 1),))
         return used
 
+    @memoize_method
     def lockstep(self, inames: frozenset[str]) -> Lockstep:
         """Return the start values of the loops among *inames* that start differently in different lanes."""
-        if inames not in self._lockstep:
-            self._lockstep[inames] = lockstep_of(self.kernel, self.launch, inames, self._visited)
-        return self._lockstep[inames]
+        return lockstep_of(self.kernel, self.launch, inames, self._visited)
 
     def once(self, values: isl.Set) -> Points:
         """Return *values* as points, the same object for equal sets."""
@@ -389,11 +341,6 @@ class LaunchExecutions:
 
     def _visited(self, inames: frozenset[str]) -> isl.Set:
         return at_sizes(self.counter.loops(inames).points, self.sizes)
-
-    def _first(self, name: str) -> int:
-        if name not in self._firsts:
-            self._firsts[name] = first_value(self.kernel, name, self.sizes)
-        return self._firsts[name]
 
 
 # {{{ the iterations in which one warp executes each statement
@@ -426,7 +373,6 @@ class WarpExecutions:
         self._values: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], Points] = {}
         self._lanes: dict[tuple[frozenset[str], Conditions], WarpIterations] = {}
         self._runs: dict[Any, StatementExecutions] = {}
-        self._nests: dict[Loops, LoopIterations] = {}
 
     def values(self, statement: Statement, conditions: Conditions) -> Points:
         """Return the loop values (outermost first) with which *statement* executes under *conditions*."""
@@ -455,19 +401,19 @@ class WarpExecutions:
         loops, nest = statement.loops, self.nest(statement.loops)
         values = self.values(statement, conditions)
         if isinstance(statement.what, Barrier) and not values.is_empty:
-            values = nest.met(statement.what, loops, values)
+            values = nest.met(statement.what.copied, loops, values)
         iterations, condition = nest.executed(values, loops)
         weight, on_data = self.of_launch.weight(statement, conditions), self.of_launch.on_data(statement, conditions)
         return StatementExecutions(values, iterations, weight, on_data, condition)
 
     def nest(self, loops: Loops) -> LoopIterations:
         """Return the iterations of the loops inside the outermost of *loops*."""
-        outermost = loops[:1]
-        if outermost not in self._nests:
-            inside = [statement for loop in outermost for statement in loop.statements()]
-            values = {statement.number: self.values(statement, ALWAYS) for statement in inside}
-            self._nests[outermost] = self.of_launch.nest(outermost, values)
-        return self._nests[outermost]
+        return self._nest(loops[:1])
+
+    @memoize_method
+    def _nest(self, outermost: Loops) -> LoopIterations:
+        inside = [statement for loop in outermost for statement in loop.statements()]
+        return self.of_launch.nest(outermost, {each.number: self.values(each, ALWAYS) for each in inside})
 
 
 # }}}

@@ -6,8 +6,8 @@ import pytest
 
 from loopyperf.counts.arithmetic import Operation
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
-from loopyperf.counts.kernel_counts import Access, Item, Overhead
-from loopyperf.counts.property_vector import minimum_name, property_name
+from loopyperf.counts.kernel_counts import Access, Overhead
+from loopyperf.counts.property_vector import property_name
 from loopyperf.kernel import load_kernel
 
 
@@ -35,20 +35,6 @@ def test_name_of_each_property(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(item=item, name=name):
             assert name == property_name(item)
-
-
-@pytest.mark.parametrize(
-    ("item", "name"),
-    [
-        (Access("load", "global", 32, "2/3"), "global min(load, store) 32-bit stride 2/3"),
-        (Access("store", "global", 32, "2/3"), None),
-        (Access("load", "local", 32, ""), None),
-        (Operation("add", "f32"), None),
-        (Overhead("barriers"), None),
-    ],
-)
-def test_only_global_loads_are_paired_with_stores(item: Item, name: str | None) -> None:
-    assert name == minimum_name(item)
 
 
 @pytest.fixture(scope="module")

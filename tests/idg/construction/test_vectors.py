@@ -9,7 +9,7 @@ import pytest
 from loopyperf.compiler import lowered, private_arrays
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.live_values import live_registers
+from loopyperf.idg.live_values import Lives
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from tests import private_array_kernels as kernels
@@ -76,7 +76,7 @@ def test_private_array_of_vectors_has_the_chains_of_its_components(width: int, d
     assert numbers(vectors, "load", "z") == numbers(vectors, "store", "y") == 4 * room
     assert numbers(members, "load", "z") == numbers(members, "store", "y") == 4 * width
     assert all(each.bits <= 128 for each in vectors.instructions if each.reference is not None)
-    assert live_registers(vectors) >= 4 * width * np.dtype(dtype).itemsize // 4
+    assert Lives(vectors).registers >= 4 * width * np.dtype(dtype).itemsize // 4
 
 
 def test_vector_in_stack_memory_is_accessed_as_one_element() -> None:

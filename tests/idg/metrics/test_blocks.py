@@ -1,10 +1,10 @@
-"""Test the instruction mix and the basic blocks of graphs."""
+"""Test the basic blocks of graphs."""
 
 from pymbolic import parse
 
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.parallelism import InstructionMix, basic_blocks, executions_by_subsystem, instruction_mix
-from tests.idg.published_graphs import CORNELIS, LEMEIRE, MEMORY
+from loopyperf.idg.parallelism import basic_blocks
+from tests.idg.published_graphs import CORNELIS
 
 
 def tiled() -> Idg:
@@ -13,18 +13,6 @@ def tiled() -> Idg:
     kinds += [("load", "local", 64), ("fma", "alu", 64), ("store", "global", 1)]
     instructions = tuple(Instruction(kind, "", subsystem, executions=number) for kind, subsystem, number in kinds)
     return Idg(instructions, (), (0, Loop("tile", 4, (1, 2, 3, Loop("k", 16, (4, 5)))), 6))
-
-
-def test_example_kernel_has_two_computations_per_memory_operation() -> None:
-    mix = instruction_mix(LEMEIRE, MEMORY)
-    assert (mix, mix.total) == (InstructionMix(4, 2, 0), 6)
-
-
-def test_memory_operations_are_those_of_global_memory_by_default() -> None:
-    # 1 + 64 computations; 4 stores and 64 loads of local memory; 4 loads and 1 store of global memory; 4 barriers
-    assert instruction_mix(tiled()) == InstructionMix(1 + 64 + 4 + 64, 5, 4)
-    assert instruction_mix(tiled(), ("global", "local")) == InstructionMix(65, 5 + 68, 4)
-    assert executions_by_subsystem(tiled()) == {"alu": 65, "global": 5, "local": 68, "barrier": 4}
 
 
 def test_blocks_end_at_loops_and_barriers() -> None:

@@ -11,7 +11,6 @@ import pytest
 from constantdict import constantdict
 
 import loopyperf as lpp
-from loopyperf.compiler.functions import function_name
 from loopyperf.errors import LoopyperfError
 
 TARGETS = {"OpenCL": lp.PyOpenCLTarget(), "CUDA": lp.CudaTarget(), "C": lp.ExecutableCTarget()}
@@ -113,9 +112,7 @@ def test_function_of_two_types_has_a_time_in_each() -> None:
     kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
     assert error_message(kernel, "nvidia-a100") == ""
     graph = lpp.instruction_graph(kernel, n=2**12)
-    assert sorted(
-        each.dtype for each in graph.instructions if function_name(each) == "floor" and each.kind == "special"
-    ) == ["f32", "f64"]
+    assert sorted(each.dtype for each in graph.instructions if each.function == "floor") == ["f32", "f64"]
 
 
 def test_typical_replaces_the_count_of_a_function() -> None:
