@@ -1,7 +1,7 @@
 """Interface of the models: a name, the inputs that a model needs, and its result, a time with a breakdown."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.program import Opcode
 from loopyperf.models.demand import cached_for_launch
-from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
+from loopyperf.models.result import BreakdownRow, ModelTime
 from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import LATENCY, LAUNCHES, START, Aspect
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
@@ -64,20 +64,10 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
             rows.append(BreakdownRow(LAUNCHES, f"launch of {name}", times, overhead, times * overhead))
         cost = overhead * sum(times for _, times in kernel.launched)
         assumed, stated = (assumed + cost, stated) if is_assumed else (assumed, stated + cost)
-    seconds, costs = adding_up([row.seconds for row in rows])
-    notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
-    exact = (
-        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
-        for row, cost in zip(rows, costs, strict=True)
-    )
     left_out = dict.fromkeys(each for launch in kernel.launches for each in launch.unknown_collisions)
-    return ModelTime(
-        seconds,
-        Breakdown(tuple(exact)),
-        notes=tuple(dict.fromkeys(notes)),
-        left_out=tuple(left_out),
-        columns="core",
-    )
+    found = ModelTime.of(rows, left_out=tuple(left_out), columns="core")
+    notes = [*_lower_bound(float(found.seconds), assumed, stated), *notes]
+    return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
 def no_notes(_: TimedLaunch) -> Iterable[str]:

@@ -19,7 +19,7 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.model_interface import Count, Shares
-from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, exact_total
+from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, total
 from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.predictor import Predictor
@@ -205,7 +205,7 @@ class _Counted:
         costs, unpriced = self.counted.costs(self.fit.weights, self.sizes)
         if unpriced > MOST_UNPRICED:
             _check_priced(self.counted, self.fit, self.sizes)
-        return exact_total(costs)
+        return total(costs)
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)
