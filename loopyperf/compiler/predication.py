@@ -18,7 +18,18 @@ import pymbolic.primitives as prim
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, between_kept, number_of_runs
-from loopyperf.idg.program import NOT, DataCondition, Edge, Instruction, Item, Loop, Opcode, integer_if_whole, placed
+from loopyperf.idg.program import (
+    NOT,
+    DataCondition,
+    Edge,
+    Instruction,
+    Item,
+    Loop,
+    Opcode,
+    expanded,
+    integer_if_whole,
+    placed,
+)
 
 SHORT = {"lanes": 8, "groups": 6}
 """instructions, at most, of a predicated part: under a condition on the lane, or on the group or sizes alone"""
@@ -46,7 +57,8 @@ class PredicatedRun:
     @property
     def decided_by(self) -> str:
         """Return ``groups`` if the conditions depend only on groups, else ``lanes``, as for conditions on data."""
-        return "groups" if self.tests and not any(map(_names_lanes, self.tests)) else "lanes"
+        names_lanes = any(f"l{axis}" in test for test in self.tests for axis in range(3))
+        return "groups" if self.tests and not names_lanes else "lanes"
 
     @property
     def is_short(self) -> bool:
@@ -75,8 +87,9 @@ class _Predication:
         body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), (), self.ending))
         edges = [*self.graph.edges, *self._idle_edges()]
         numbers = {place: number for number, place in enumerate(sorted(self.kept))}
-        instructions = tuple(self.instructions[place] for place in sorted(self.kept))
-        return Idg(instructions, between_kept(edges, numbers), tuple(_renamed(body, numbers)))
+        instructions = tuple(self.instructions[place] for place in numbers)
+        renumbered = expanded(body, {place: [number] for place, number in numbers.items()})
+        return Idg(instructions, between_kept(edges, numbers), renumbered)
 
     def _idle_edges(self) -> Iterator[Edge]:
         first = len(self.graph.instructions)
@@ -89,7 +102,7 @@ class _Predication:
         first = len(self.graph.instructions)
         waiting = [(after, first + number) for number, (after, around) in enumerate(places) if around == loops]
         for item in body:
-            here = _first(item)
+            here, _ = next(placed((item,)))
             yield from (place for after, place in waiting if after <= here)
             waiting = [(after, place) for after, place in waiting if after > here]
             if isinstance(item, Loop):
@@ -179,24 +192,6 @@ class _Predication:
         self.instructions.extend([branch] * number)
         self.kept.update(range(first, len(self.instructions)))
         return list(range(first, len(self.instructions)))
-
-
-def _first(item: Item) -> int:
-    while isinstance(item, Loop):
-        item = item.body[0]
-    return item
-
-
-def _renamed(body: Sequence[Item], numbers: dict[int, int]) -> Iterator[Item]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield replace(item, body=tuple(_renamed(item.body, numbers)))
-        else:
-            yield numbers[item]
-
-
-def _names_lanes(test: str) -> bool:
-    return any(f"l{axis}" in test for axis in range(3))
 
 
 # {{{ conditions on loop iterations

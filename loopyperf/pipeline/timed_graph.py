@@ -12,7 +12,7 @@ from math import ceil
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, expanded, placed
 
 STEADY = 64
 """fractions of a cycle to which latencies are rounded, so that the simulator finds periods"""
@@ -128,12 +128,12 @@ class TimedGraph:
             for source in places[edge.source]
             for target in places[edge.target]
         ]
-        body = _in_parts(graph.body, places)
+        body = expanded(graph.body, dict(enumerate(places)))
         if start is not None:
             first = len(instructions)
             instructions.append(Instruction(start.pipeline, subsystem=start.pipeline, text="start of a group"))
             lambdas.append(start.lambdas)
-            edges.append(Edge(first, _first(body), through=Dependence.CONTROL))
+            edges.append(Edge(first, next(placed(body))[0], through=Dependence.CONTROL))
             body = (first, *body)
         split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
         own = [number for number, times in zip(runs, timed, strict=False) for _ in times]
@@ -160,23 +160,6 @@ class TimedGraph:
     def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:
         """Yield (instruction, latencies)."""
         yield from zip(self.graph.instructions, self.lambdas, strict=True)
-
-
-def _in_parts(body: Sequence[Item], places: Sequence[Sequence[int]]) -> tuple[Item, ...]:
-    """Return *body* with the instructions that replace each original one."""
-    found: list[Item] = []
-    for item in body:
-        if isinstance(item, Loop):
-            found.append(replace(item, body=_in_parts(item.body, places)))
-        else:
-            found += places[item]
-    return tuple(found)
-
-
-def _first(body: Sequence[Item]) -> int:
-    """Return the first instruction of *body*."""
-    item = body[0]
-    return item if isinstance(item, int) else _first(item.body)
 
 
 # {{{ programs with fewer iterations
