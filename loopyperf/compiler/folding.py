@@ -7,6 +7,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.compiler.entry import HOPPER, TURING, Capability
 from loopyperf.compiler.predication import TEST
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, composed, number_of_runs, rewritten
@@ -347,7 +348,7 @@ def _is_integer(dtype: str) -> bool:
 
 def with_guarded_copies(graph: Idg) -> Idg:
     """Return *graph* with the tests of unrolled copies that not all lanes execute."""
-    instructions = list(graph.instructions)
+    rewriting = Rewriting(graph)
 
     def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
@@ -357,15 +358,11 @@ def with_guarded_copies(graph: Idg) -> Idg:
             loops = (*around, item)
             inside = list(items(item.body, loops))
             if item.is_unrolled and item.lanes_diverge:
-                first = len(instructions)
-                iterations = number_of_runs(None, loops)
-                test = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text=f"in {item.name}?", executions=iterations)
-                instructions.extend([test] * TEST)
-                inside = [*range(first, first + TEST), *inside]
+                tests = rewriting.add(Opcode.INTEGER, f"in {item.name}?", TEST, number_of_runs(None, loops))
+                inside = [*tests, *inside]
             yield replace(item, body=tuple(inside))
 
-    body = tuple(items(graph.body, ()))
-    return Idg(tuple(instructions), graph.edges, body)
+    return rewriting.rebuilt(list(items(graph.body, ())))
 
 
 # }}}

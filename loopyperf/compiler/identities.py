@@ -42,6 +42,18 @@ KINDS = frozenset(
 )
 
 
+def _multiply_add(one: Number, other: Number, addend: Number) -> Number:
+    return one * other + addend
+
+
+def _square(number: Number, *_: Number) -> Number:
+    return number * number
+
+
+def _inverse_root(number: Number) -> float:
+    return 1 / math.sqrt(number)
+
+
 OF_C = (
     *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil", "trunc", "hypot"),
@@ -51,13 +63,13 @@ OF_C = (
 FUNCTIONS: Mapping[str, Function] = {
     **{name: cast("Function", getattr(math, name)) for name in OF_C},
     "tgamma": math.gamma,
-    "rsqrt": lambda number: 1 / math.sqrt(number),
+    "rsqrt": _inverse_root,
 }
 ANY: Mapping[str, Function] = {
     Opcode.ADD: operator.add,
     Opcode.MUL: operator.mul,
-    Opcode.FMA: lambda one, other, addend: one * other + addend,
-    Opcode.SQUARE: lambda number, *_: number * number,
+    Opcode.FMA: _multiply_add,
+    Opcode.SQUARE: _square,
 }
 OF_FLOATS: Mapping[str, Function] = {**ANY, Opcode.DIV: operator.truediv, Opcode.POW: math.pow, Opcode.POWI: math.pow}
 OF_INTEGERS: Mapping[str, Function] = {**ANY, Opcode.DIV: operator.floordiv, Opcode.MOD: operator.mod}
@@ -126,7 +138,7 @@ class _Known:
             value = self.constants.get(before[0].source) if is_sure else None
         else:
             is_number = isinstance(operand.known, (int, float, np.number)) and not isinstance(operand.known, bool)
-            value = operand.known if is_number else None
+            value = cast("Number", operand.known) if is_number else None
         if value is None or not operand.is_negated:
             return value
         return -float(value) if value == 0 else -value

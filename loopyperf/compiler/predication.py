@@ -15,6 +15,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, between_kept, number_of_runs
@@ -210,7 +211,8 @@ ADDRESS = 2
 
 def with_predicated_iterations(graph: Idg) -> Idg:
     """Return *graph* with tests of conditions on loop variables, and with the instructions issued where they fail."""
-    return _Testing(graph).tested()
+    testing = _Testing(graph)
+    return testing.rebuilt(list(testing.items(graph.body, ())))
 
 
 def on_loop(instruction: Instruction, loop: str) -> frozenset[str]:
@@ -219,17 +221,8 @@ def on_loop(instruction: Instruction, loop: str) -> frozenset[str]:
     return frozenset(each for each in found if loop in re.findall(r"\w+", each))
 
 
-class _Testing:
-    def __init__(self, graph: Idg) -> None:
-        self.graph = graph
-        self.instructions = list(graph.instructions)
-        self.edges = list(graph.edges)
-
-    def tested(self) -> Idg:
-        body = tuple(self._items(self.graph.body, ()))
-        return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+class _Testing(Rewriting):
+    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         tested: frozenset[str] = frozenset()
         for predicates, together in groupby(body, lambda item: self._predicates(item, around)):
             part = list(together)
@@ -237,12 +230,12 @@ class _Testing:
                 yield from self._added(TEST * len(predicates - tested), around)
                 tested |= predicates
             for item in part:
-                yield self._inside(item, around) if isinstance(item, Loop) else item
+                if isinstance(item, Loop):
+                    yield replace(item, body=tuple(self.items(item.body, (*around, item))))
+                else:
+                    yield item
             if predicates:
                 yield from self._for_no_lane([item for item in part if not isinstance(item, Loop)], around)
-
-    def _inside(self, loop: Loop, around: tuple[Loop, ...]) -> Loop:
-        return replace(loop, body=tuple(self._items(loop.body, (*around, loop))))
 
     def _predicates(self, item: Item, around: tuple[Loop, ...]) -> frozenset[str]:
         if isinstance(item, Loop) or not around:
@@ -250,12 +243,7 @@ class _Testing:
         return on_loop(self.graph.instructions[item], around[-1].name)
 
     def _added(self, number: int, around: tuple[Loop, ...]) -> list[int]:
-        test = Instruction(
-            Opcode.INTEGER, "i32", Pipeline.ALU, text="is any lane active?", executions=number_of_runs(None, around)
-        )
-        first = len(self.instructions)
-        self.instructions.extend([test] * number)
-        return list(range(first, len(self.instructions)))
+        return self.add(Opcode.INTEGER, "is any lane active?", number, number_of_runs(None, around))
 
     def _for_no_lane(self, places: Sequence[int], around: tuple[Loop, ...]) -> Iterator[int]:
         """Yield instructions added to the part at *places*: addresses, and a copy for when no lane is active."""

@@ -23,6 +23,7 @@ from itertools import pairwise
 
 from loopyperf.compiler.entry import is_axis
 from loopyperf.compiler.private_arrays import MOST_REGISTERS
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
@@ -138,19 +139,16 @@ def _from_last(graph: Idg, piece: Piece) -> Sequence[int]:
 
 def with_addresses(graph: Idg) -> Idg:
     """Return the machine *graph* with instructions that define addresses before the first use or its outer loop."""
-    return _Addressing(graph).graph()
+    addressing = _Addressing(graph)
+    return addressing.rebuilt([each for item in graph.body for each in (*addressing.before(item), item)])
 
 
-class _Addressing:
+class _Addressing(Rewriting):
     def __init__(self, graph: Idg) -> None:
-        self.source, self.instructions, self.edges = graph, list(graph.instructions), list(graph.edges)
+        super().__init__(graph)
         self.defined: dict[Hashable, int] = {}
 
-    def graph(self) -> Idg:
-        body = tuple(each for item in self.source.body for each in (*self._before(item), item))
-        return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _before(self, item: Item) -> Iterator[int]:
+    def before(self, item: Item) -> Iterator[int]:
         """Yield the new definitions of addresses and loop counters that *item* needs."""
         if isinstance(item, int):
             yield from self._address(item)
@@ -163,7 +161,7 @@ class _Addressing:
 
     def _address(self, place: int) -> Iterator[int]:
         """Yield the new definitions for the address of *place*; a data-dependent address is a value already."""
-        each = self.source.instructions[place]
+        each = self.graph.instructions[place]
         if each.symbolic is None or each.subsystem == MemorySpace.PRIVATE:
             return
         terms = frozenset(term for term in each.symbolic.terms if term[0] and not self._moves_on(term, place))
@@ -179,7 +177,7 @@ class _Addressing:
 
     def _moves_on(self, term: Term[Symbol], place: int) -> bool:
         """Return whether *term* is a product of sizes that a loop around *place* adds to an address."""
-        names = {loop.name for loop in self.source.loops_around[place]}
+        names = {loop.name for loop in self.graph.loops_around[place]}
         return bool(names) and not any(name in names or is_axis(name) for name in term[0])
 
     def _defined(self, key: Hashable, dtype: str, users: Sequence[int]) -> Iterator[int]:

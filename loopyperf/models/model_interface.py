@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from loopyperf.device.parts import Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
+from loopyperf.display import Note, NoteKind
 from loopyperf.idg.program import Opcode
 from loopyperf.models.demand import cached_for_launch
 from loopyperf.models.result import BreakdownRow, ModelTime
@@ -25,9 +26,7 @@ Rows = Callable[[TimedLaunch], Iterable[BreakdownRow]]
 """Breakdown rows of a launch, in seconds, over all its executions."""
 Notes = Callable[[TimedLaunch], Iterable[str]]
 """Notes on what a model assumes about a launch."""
-LAUNCH_COST = "launch overhead of "
-"""Prefix of the note on an unknown launch overhead."""
-MOST = 0.5
+NOTED_SHARE = 0.5
 """Share of the time above which assumed parameters trigger a note with the lower bound from known parameters."""
 
 
@@ -58,7 +57,8 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
     is_assumed = source is None or isinstance(source, Substitute)
     if is_assumed:
         value = "0" if source is None else f"{duration(source.value)}, {source.source}"
-        notes.append(f"{LAUNCH_COST}{device.slug} is unknown; assumed {value}")
+        sentence = f"launch overhead of {device.slug} is unknown; assumed {value}"
+        notes.append(Note(NoteKind.LAUNCH_OVERHEAD, sentence))
     if overhead is not None:
         for name, times in kernel.launched:
             rows.append(BreakdownRow(LAUNCHES, f"launch of {name}", times, overhead, times * overhead))
@@ -153,8 +153,8 @@ class AssumedShares:
 
 
 def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
-    """Yield the lower bound from known parameters if *assumed* exceeds :data:`MOST` of *seconds*."""
-    if assumed > MOST * seconds:
+    """Yield the lower bound from known parameters if *assumed* exceeds :data:`NOTED_SHARE` of *seconds*."""
+    if assumed > NOTED_SHARE * seconds:
         share = f"{in_percent(assumed / seconds)} of the time is computed from assumed device parameters"
         yield f"{share}; by the published ones alone, it is at least {duration(stated)}"
 

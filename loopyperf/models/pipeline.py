@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
+from loopyperf.display import Note, NoteKind
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
@@ -22,7 +23,6 @@ from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import in_percent
 
 Programs = tuple[TimedGraph, ...]
-EXTRAPOLATED = "extrapolated"
 TOLERANCE = 0.005
 """Relative change below which the issue rate counts as steady; the rest of the run is extrapolated at that rate."""
 MOST = 3_000_000
@@ -52,9 +52,10 @@ def pipeline_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
 def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield a note if the simulation is extrapolated."""
     if tolerance := cached_for_launch(launch, simulated_launch).tolerance:
-        yield (
-            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is steady within "
-            f"{in_percent(tolerance, 1)}; the rest continues at that rate"
+        yield Note(
+            NoteKind.EXTRAPOLATED,
+            f"extrapolated: {launch.name} is simulated until its issue rate is steady within "
+            f"{in_percent(tolerance, 1)}; the rest continues at that rate",
         )
 
 

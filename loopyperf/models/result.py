@@ -14,7 +14,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.display import ReportText, Table, Tabular, abridged, apart, called, plain
+from loopyperf.display import (
+    Note,
+    NoteKind,
+    ReportText,
+    Table,
+    Tabular,
+    abridged,
+    apart,
+    called,
+    kind_of,
+    note_from_json,
+    note_to_json,
+    plain,
+)
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
@@ -60,8 +73,11 @@ HALF = 0.5
 """Share of the run time from which a property counts as its bound."""
 APART = 1.5
 """Ratio of the run times of two placements of private arrays, above which headlines show both."""
-NO_INTERVAL = "no prediction interval: "
-"""Prefix of the note that explains why there is no prediction interval."""
+
+
+def no_interval(reason: str) -> Note:
+    """Return the note that there is no prediction interval, with the *reason*."""
+    return Note(NoteKind.NO_INTERVAL, f"no prediction interval: {reason}")
 
 
 class BreakdownRow(msgspec.Struct, frozen=True):
@@ -369,9 +385,8 @@ class Estimate(_ExplainedLater, Tabular):
 
     @property
     def why_no_interval(self) -> str:
-        """Return why there is no prediction interval, from the notes; empty if there is one."""
-        reason = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
-        return "" if self.interval is not None else reason.removeprefix(NO_INTERVAL)
+        """Return the note that there is no prediction interval; empty if there is none."""
+        return next((note for note in self.notes if kind_of(note) == NoteKind.NO_INTERVAL), "")
 
     def report_text(self) -> ReportText:
         """Return the report: run time, costs, alternatives and notes."""
@@ -599,7 +614,7 @@ class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Number
     breakdown: _Breakdown
     unfitted: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     interval: tuple[Number, Number] | None
     unsure: tuple[str, ...]
     alternatives: tuple[_Alternative, ...]
@@ -608,7 +623,7 @@ class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _Answer = tuple[str, _ModelTime]
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder = msgspec.json.Decoder(_Answer, dec_hook=note_from_json)
 
 # }}}
 
@@ -618,7 +633,8 @@ def answer_as_json(answer: Answer) -> bytes:
 
     :raises msgspec.ValidationError: if it contains anything but plain numbers and strings.
     """
-    return msgspec.json.encode(msgspec.convert(answer, _Answer, from_attributes=True))
+    plain_answer = msgspec.convert(answer, _Answer, from_attributes=True, dec_hook=note_from_json)
+    return msgspec.json.encode(plain_answer, enc_hook=note_to_json)
 
 
 def read_answer(transcript: bytes) -> Answer:

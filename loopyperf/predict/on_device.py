@@ -26,7 +26,6 @@ from loopyperf.errors import LoopyperfError, UnknownDeviceError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.pipeline_shares import pipeline_shares
 from loopyperf.models.result import (
-    NO_INTERVAL,
     Alternative,
     Answer,
     Breakdown,
@@ -38,6 +37,7 @@ from loopyperf.models.result import (
     answer_as_json,
     clipped,
     common,
+    no_interval,
     read_answer,
 )
 from loopyperf.models.timing import notes_of
@@ -64,7 +64,7 @@ ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
 """cached answers; each takes some kilobytes of memory"""
 COUNTING = "executed"
 """how graphs count work"""
-NOT_FITTED = f"{NO_INTERVAL}the model is not calibrated on this device"
+NOT_FITTED = no_interval("the model is not calibrated on this device")
 
 
 @dataclass(frozen=True, eq=False)
