@@ -129,9 +129,9 @@ class Note(str):
         note.kind = kind
         return note
 
-    def __getnewargs__(self) -> tuple[NoteKind, str]:
-        """Return what pickle passes to :meth:`__new__`."""
-        return self.kind, str(self)
+    def __reduce__(self) -> tuple[type["Note"], tuple[NoteKind, str]]:
+        """Return how pickle makes the note again."""
+        return Note, (self.kind, str(self))
 
 
 def kind_of(note: str) -> NoteKind:

@@ -39,17 +39,7 @@ from loopyperf.compiler.value_numbering import computed_once, without_common_sub
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import (
-    Edge,
-    Item,
-    Iteration,
-    Loop,
-    Opcode,
-    integer_if_whole,
-    is_innermost,
-    loops_in,
-    placed,
-)
+from loopyperf.idg.program import Edge, Item, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 

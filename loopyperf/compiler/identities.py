@@ -71,8 +71,17 @@ ANY: Mapping[str, Function] = {
     Opcode.FMA: _multiply_add,
     Opcode.SQUARE: _square,
 }
-OF_FLOATS: Mapping[str, Function] = {**ANY, Opcode.DIV: operator.truediv, Opcode.POW: math.pow, Opcode.POWI: math.pow}
-OF_INTEGERS: Mapping[str, Function] = {**ANY, Opcode.DIV: operator.floordiv, Opcode.MOD: operator.mod}
+OF_FLOATS: Mapping[str, Function] = {
+    **ANY,
+    Opcode.DIV: cast("Function", operator.truediv),
+    Opcode.POW: math.pow,
+    Opcode.POWI: math.pow,
+}
+OF_INTEGERS: Mapping[str, Function] = {
+    **ANY,
+    Opcode.DIV: cast("Function", operator.floordiv),
+    Opcode.MOD: cast("Function", operator.mod),
+}
 NEUTRAL: Mapping[str, int] = {
     **dict.fromkeys((Opcode.MUL, Opcode.DIV, Opcode.POW, Opcode.POWI), 1),
     **dict.fromkeys((Opcode.ADD, Opcode.SHIFT), 0),

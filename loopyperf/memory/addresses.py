@@ -15,15 +15,7 @@ from loopy.typing import auto
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory_accesses import Reference, element_strides, known_shape, value_at
-from loopyperf.counts.sizes import (
-    BITS,
-    BOUND,
-    CONSECUTIVE,
-    PERMUTATION,
-    check_pattern,
-    sizes_in_words,
-    window_of,
-)
+from loopyperf.counts.sizes import BITS, BOUND, CONSECUTIVE, PERMUTATION, check_pattern, sizes_in_words, window_of
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import ParameterError, UncountableError

@@ -14,13 +14,7 @@ from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.warp_classes import (
-    WarpKind,
-    grid_extent,
-    loops_by_place,
-    warp_period,
-    warps_of_group,
-)
+from loopyperf.idg.warps.warp_classes import WarpKind, grid_extent, loops_by_place, warp_period, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import SUBJECTS, Assumption
 from loopyperf.memory import AccessPattern, access_pattern

@@ -98,12 +98,12 @@ def _by_sides(sides: Sides, demands: Sequence[LaunchDemand], size: int) -> list[
         tuple(each.get(name, (0.0, 0.0)) for each in found): None
         for name in dict.fromkeys(n for each in found for n in each)
     }
-    kept = [line for line in lines if not any(_is_below(line, other) for other in lines if other is not line)]
+
+    def is_below(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+        return all(mine[0] <= its[0] and mine[1] <= its[1] for mine, its in zip(line, other, strict=True))
+
+    kept = [line for line in lines if not any(is_below(line, other) for other in lines if other is not line)]
     return [lambda make_up, groups, line=line: line[make_up][0] * size * groups + line[make_up][1] for line in kept]
-
-
-def _is_below(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
-    return all(mine[0] <= its[0] and mine[1] <= its[1] for mine, its in zip(line, other, strict=True))
 
 
 # }}}

@@ -24,7 +24,7 @@ gradient for fitting the weights.
 Stevens and Klöckner leave this smooth maximum to future work.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,11 +55,8 @@ def _row(fit: Fitted, name: str, source: str, count: Count, seconds: Seconds) ->
 
 def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:
     """Return the properties with nonzero counts in *shares* that have no weight."""
-    return tuple(name for name, parts in shares.items() if name not in weights and _occurs(parts.values()))
-
-
-def _occurs(counts: Iterable[Count]) -> bool:
-    return any(count.any() if isinstance(count, np.ndarray) else count for count in counts)
+    occurring = [name for name, parts in shares.items() if any(map(np.any, parts.values()))]
+    return tuple(name for name in occurring if name not in weights)
 
 
 ALONE = (LAUNCHES, FURTHER_LAUNCHES, "work-groups", START)

@@ -70,11 +70,6 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
     return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
-def no_notes(_: TimedLaunch) -> Iterable[str]:
-    """Return no notes, for a model without assumptions of its own."""
-    return ()
-
-
 def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
     """Yield the cost of a launch of *cycles* cycles: each instruction on the busiest pipeline, then the latency.
 
@@ -217,11 +212,8 @@ class FittedModel:
     time: Callable[[Fitted, Shares], ModelTime]
     is_weighted_sum: bool = False
     """Whether the time is exactly the sum of weights times counts."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel."""
-        return frozenset({"fit"})
+    needs: frozenset[Need] = frozenset({"fit"})
+    """Inputs that the model needs besides the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +227,10 @@ class DeviceModel:
     """Costs of a launch."""
     sees: frozenset[Aspect]
     """Effects that it models (Lemeire, Table 7)."""
-    notes: Notes = no_notes
+    notes: Notes = lambda _: ()
     """Notes on what it assumes about a launch."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel."""
-        return frozenset({"device"})
+    needs: frozenset[Need] = frozenset({"device"})
+    """Inputs that the model needs besides the kernel."""
 
     def time(self, kernel: TimedProgram) -> ModelTime:
         """Return the run time of *kernel*, in seconds, with its breakdown.
@@ -258,11 +247,8 @@ class SampledModel:
     name: str
     summary: str
     """What it assumes, in one line."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel."""
-        return frozenset({"samples"})
+    needs: frozenset[Need] = frozenset({"samples"})
+    """Inputs that the model needs besides the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +258,8 @@ class RegressionModel:
     name: str
     summary: str
     """What it assumes, in one line."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel and the inputs of its base model."""
-        return frozenset({"fit"})
+    needs: frozenset[Need] = frozenset({"fit"})
+    """Inputs that the model needs besides the kernel and the inputs of its base model."""
 
 
 Model = FittedModel | DeviceModel | SampledModel | RegressionModel

@@ -580,7 +580,7 @@ def levels_that_serve_stacks(
             groups = residence.on_device if level.per == Per.DEVICE else residence.on_core
             room = CachedGroups(launch, level, residence).room / (groups * launch.warps_per_group)
             by_stack = {stack: stack.moved(room) for stack in dict.fromkeys(stacks.values())}
-            moved = sum((by_stack[stacks[kind]] for kind in order), Moved())
+            moved = Moved(*map(sum, zip(*(by_stack[stacks[kind]] for kind in order), strict=True)))
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # Each cache combines stores on its own: a core's cache is write-through.
             written = moved.written / moved.stores if moved.stores else 0.0

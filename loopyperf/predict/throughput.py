@@ -33,6 +33,7 @@ from typing import Any, cast
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
+from loopy.kernel.instruction import Assignment
 from loopy.symbolic import IdentityMapper, get_dependencies
 from numpy.typing import NDArray
 
@@ -323,7 +324,7 @@ def requested(kernel: Kernel, tallies: Iterable[Tally]) -> Iterator[Tally]:
         each.id
         for launch in kernel.launches
         for each in launch.instructions
-        if is_atomic(each) and atomically_added(kernel, each) is not None
+        if isinstance(each, Assignment) and is_atomic(each) and atomically_added(kernel, each) is not None
     }
     every = list(tallies)
     stores = {
