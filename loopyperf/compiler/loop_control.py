@@ -56,7 +56,7 @@ OF_LLVM: Mapping[str, int] = {Opcode.DIV: 4, Opcode.MOD: 4, Opcode.FMA: 2, Opcod
 LOAD_WEIGHT = 2.5
 FAR = 3
 """elements"""
-FEW = 9
+REMAINING_ITERATIONS = 9
 """remaining iterations of a partially unrolled loop, at most, for which cicc fully unrolls it instead"""
 
 
@@ -93,7 +93,7 @@ def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
     if factor == 1 and trips % 2:
         return min(RUNTIME, most)
     with_immediates = sum(2 if each.reference is not None else 1 for each in body)
-    if 1 < factor < trips and trips // factor <= FEW and with_immediates * trips <= FULL:
+    if 1 < factor < trips and trips // factor <= REMAINING_ITERATIONS and with_immediates * trips <= FULL:
         return trips
     return factor
 

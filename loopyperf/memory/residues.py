@@ -121,7 +121,7 @@ MOST_PLACES = 4096
 """most offsets that are analyzed"""
 MOST_VALUES = 2**20
 """most iterations, of loops that move all lanes equally, that are visited one by one"""
-FEW = 512
+LISTED_ITERATIONS = 512
 """iterations up to which listing is faster than counting with isl, offset by offset"""
 
 
@@ -255,7 +255,7 @@ def _of_loops(iterations: Points, along: Sequence[AddressStride], line: int) -> 
     candidates = _candidates(along, line)
     if len(candidates) == 1:
         return {candidates[0]: iterations.number}
-    if iterations.number <= FEW:
+    if iterations.number <= LISTED_ITERATIONS:
         return Counter(_place(point, along, line) for point in points_listed(iterations.set).tolist())
     counts = ((place, number_of_points(iterations.set & _at_place(along, place, line))) for place in candidates)
     return {place: number for place, number in counts if number}

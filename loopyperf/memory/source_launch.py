@@ -130,7 +130,7 @@ class SourceLaunch:
     def _warp_class(self, kind: WarpKind, executed: ExecutedLaunch, graph: Idg) -> WarpClass:
         example, host = self.executions.placement.warp(kind.example)
         accessing = [(each, each.origin) for each in graph.instructions if each.origin is not None]
-        others = [ExecutedLaunch(self.program, self.executions, each) for each in self._laid_out_otherwise(kind)]
+        others = [ExecutedLaunch(self.program, self.executions, each) for each in self._other_representatives(kind)]
         return WarpClass(
             warps=kind.warps,
             is_uniform=kind.is_uniform,
@@ -143,7 +143,7 @@ class SourceLaunch:
             active=dict(_partly_active(executed, graph)),
         )
 
-    def _laid_out_otherwise(self, kind: WarpKind) -> Iterator[WarpKind]:
+    def _other_representatives(self, kind: WarpKind) -> Iterator[WarpKind]:
         """Yield *kind* with other representatives in the same group, whose lanes are elsewhere in the group's rows.
 
         They are full warps: a partial warp takes as long as a full one (docs/pipeline.md).

@@ -32,7 +32,7 @@ from loopyperf.units import in_percent
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-ALIKE = 1e-3
+SAME_MEAN_WORK = 1e-3
 """Relative difference in mean work from which groups count as different."""
 
 
@@ -126,7 +126,7 @@ class SampledProgram:
             return False
         shares = zip(self.samples.groups, self.work.sampled, strict=True)
         return any(
-            not isclose(work / self.work.total, groups / self.samples.total_groups, rel_tol=ALIKE)
+            not isclose(work / self.work.total, groups / self.samples.total_groups, rel_tol=SAME_MEAN_WORK)
             for groups, work in shares
         )
 

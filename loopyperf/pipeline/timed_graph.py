@@ -167,17 +167,17 @@ class TimedGraph:
 # For simulations that would take too long, and for warps with less work.
 
 
-FEW = 4
+KEPT_ITERATIONS = 4
 """loops with at most this many iterations keep them; loops inside are shortened instead"""
 
 
 def with_fewer_iterations(graph: Idg, share: float, fewest: int) -> Idg:
     """Return *graph* with a *share* of the iterations of its outermost loops, but at least *fewest*.
 
-    If that exceeds the share, inner loops are shortened by the remaining factor, to at least :data:`FEW` iterations;
-    the innermost loops, which contain nearly all instructions, are shortened last. For equal ratios of *share* to
-    *fewest*, the inner loops are equal, so times grow linearly with the share. The stated executions of instructions do
-    not change.
+    If that exceeds the share, inner loops are shortened by the remaining factor, to at least :data:`KEPT_ITERATIONS`
+    iterations; the innermost loops, which contain nearly all instructions, are shortened last. For equal ratios of
+    *share* to *fewest*, the inner loops are equal, so times grow linearly with the share. The stated executions of
+    instructions do not change.
     """
     return replace(graph, body=_body(graph.body, share, fewest))
 
@@ -187,11 +187,11 @@ def _body(body: Sequence[Item], share: float, fewest: int) -> tuple[Item, ...]:
 
 
 def _loop(loop: Loop, share: float, fewest: int) -> Loop:
-    if not isinstance(loop.trips, int) or loop.trips <= FEW:
+    if not isinstance(loop.trips, int) or loop.trips <= KEPT_ITERATIONS:
         return replace(loop, body=_body(loop.body, share, fewest))
     wanted = share * loop.trips
     trips = min(loop.trips, max(fewest, round(wanted)))
-    within = _body(loop.body, wanted / fewest, FEW) if wanted < fewest else loop.body
+    within = _body(loop.body, wanted / fewest, KEPT_ITERATIONS) if wanted < fewest else loop.body
     return replace(loop, trips=trips, body=within)
 
 

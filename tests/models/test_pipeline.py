@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.device.description import Device, Throughput
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
-from loopyperf.models.traffic import shared_out
+from loopyperf.models.traffic import apportioned
 from loopyperf.stages import cache as recent
 from loopyperf.stages.stages import staged
 from tests.kernels import doubled
@@ -174,8 +174,8 @@ def test_times_of_launches_add_up() -> None:
 
 
 def test_shared_out_uses_the_largest_remainder_method() -> None:
-    assert shared_out(8, [1, 1, 1]) == [3, 3, 2]
-    assert shared_out(8, [1000, 1]) == [8, 0]
+    assert apportioned(8, [1, 1, 1]) == [3, 3, 2]
+    assert apportioned(8, [1000, 1]) == [8, 0]
 
 
 # }}}
