@@ -169,15 +169,18 @@ def compiled_core() -> Any:
     except ImportError as error:
         reason = str(error)
     else:
-        sources = (Path(__file__).with_name(name) for name in ("core.h", "core.c"))
-        digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-        if module.ffi.string(module.lib.DIGEST).decode() == digest:
+        if module.ffi.string(module.lib.DIGEST).decode() == _digest():
             return module
         reason = "compiled from different source code"
     raise SimulationError(
         f"the simulator is not compiled ({reason}); install a wheel of loopyperf, or reinstall from source with a C "
         "compiler: pip install ."
     )
+
+
+def _digest() -> str:
+    sources = (Path(__file__).with_name(name) for name in ("core.h", "core.c"))
+    return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 class CompiledCore:
