@@ -6,7 +6,7 @@
 # make test-slow    the slow tests; those of recorded measurements need LOOPYPERF_SHARED_DATA (CONTRIBUTING.md)
 # make benchmark    compares our speed with that of peers; fails where a ratio is below its limit
 # make docs         builds the documentation site in build/docs; a warning is a failure
-# make notebooks    executes the notebooks, which stay as they are
+# make notebooks    executes the notebooks and stores their outputs
 # make accuracy     regenerates the tables of docs/accuracy in some ten minutes (benchmarks/README.md)
 # make corpora      reports how many real kernels can be counted, and why others cannot
 # make test-oldest  runs the tests with the oldest supported versions in a virtual environment of its own
@@ -97,7 +97,7 @@ test-slow: env
 	$(BIN)/python -m pytest -m slow
 
 notebooks: env
-	$(BIN)/python -m pytest -m "" tests/test_notebooks.py
+	POCL_MAX_PTHREAD_COUNT=1 $(BIN)/python -m tests.store_notebooks
 
 accuracy: env
 	$(BIN)/python -m cogapp -r -P -I benchmarks -p "from parts.printed import printed" docs/accuracy/*.md

@@ -7,13 +7,14 @@ alignment of each column because notebooks align all cells to the right.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
 from textwrap import wrap
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -343,17 +344,23 @@ class Shown:
 
 
 class Tabular(Shown):
-    """A result that can also be exported as rows of numbers, e.g. to a data frame."""
+    """A result that can also be exported as plain values, and as rows of numbers, e.g. to a data frame."""
 
     __slots__ = ()
+    ROWS: ClassVar[str] = ""
+    """name of the attribute that has the rows; empty if the whole result is one row"""
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+    """names of attributes that are exported besides the fields"""
+    OMITTED: ClassVar[tuple[str, ...]] = ()
+    """names of fields that are not exported"""
 
     def records(self) -> list[dict[str, Any]]:
         """Return one mapping from column name to value per row, in base SI units."""
-        raise NotImplementedError
+        return list(map(plain, getattr(self, self.ROWS))) if self.ROWS else [self.to_dict()]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON-serializable values."""
-        raise NotImplementedError
+        """Return the result as JSON-serializable values, by name."""
+        return fields_of(self)
 
     def to_dataframe(self) -> Any:
         """Return the rows as a ``pandas.DataFrame``, in base SI units.
@@ -408,12 +415,33 @@ def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], call
 
 
 def plain(value: Any) -> Any:
-    """Return *value* as JSON-serializable values: NumPy numbers and fractions as Python numbers, arrays as lists."""
+    """Return *value* as JSON-serializable values.
+
+    Records become mappings of their fields, NumPy numbers and fractions Python numbers, arrays and sequences lists, and
+    other objects text.
+    """
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, msgspec.Struct) or is_dataclass(value):
+        return fields_of(value)
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
+        return {str(name): plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple | frozenset):
+        return [plain(each) for each in cast("Sequence[Any]", value)]
     if isinstance(value, np.ndarray | np.generic):
         return cast("np.generic", value).tolist()
-    return float(value) if isinstance(value, Fraction) else value
+    if isinstance(value, Fraction):
+        return float(value)
+    return value if value is None or isinstance(value, int | float) else str(value)
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of *record*, without ``OMITTED`` ones, and its ``DERIVED`` attributes, as plain values."""
+    kind = cast("type[Any]", type(record))
+    names = kind.__struct_fields__ if isinstance(record, msgspec.Struct) else [each.name for each in fields(record)]
+    omitted = getattr(kind, "OMITTED", ())
+    exported = (*names, *getattr(kind, "DERIVED", ()))
+    return {name: plain(getattr(record, name)) for name in exported if name not in omitted}
 
 
 def _stated(sizes: Mapping[str, Any], typical: Mapping[str, Any] | None) -> list[str]:

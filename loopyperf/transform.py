@@ -11,10 +11,10 @@ import loopy as lp
 import numpy as np
 from loopy.kernel.data import GroupInameTag, InameImplementationTag
 from loopy.kernel.instruction import Assignment, AtomicInit, AtomicLoad, AtomicUpdate
-from loopy.symbolic import IdentityMapper, Reduction, TypeCast, get_dependencies
+from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper, TypeCast, get_dependencies
 from loopy.transform import data
 from pymbolic import var
-from pymbolic.primitives import Sum
+from pymbolic.primitives import Quotient, Sum
 
 Unit = lp.TranslationUnit
 __all__ = [
@@ -98,9 +98,16 @@ def _stored_apart(unit: Unit, iname: str) -> Unit:
 
 
 def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
-    """Return *unit* with the reduction over *iname* in *number* accumulators, which do not wait for one another."""
+    """Return *unit* with the reduction over *iname* in *number* accumulators, which do not wait for one another.
+
+    Instructions that add to a variable in a loop over *iname* count as a reduction. Raises :class:`ValueError` if the
+    loop needs a sum before its end.
+    """
     part, each = f"{iname}_part", f"{iname}_each"
+    is_loop = any(iname in each.within_inames for each in unit.default_entrypoint.instructions)
     unit = lp.split_iname(unit, iname, number, inner_iname=part)
+    if is_loop:
+        return _accumulated_apart(lp.tag_inames(unit, {part: "unr"}), part, number)
     unit = lp.split_reduction_outward(unit, part)
     unit = cast("Any", data).reduction_arg_to_subst_rule(unit, part, subst_rule_name=f"{iname}_partial")
     unit = lp.precompute(
@@ -113,6 +120,46 @@ def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
         default_tag=None,
     )
     return lp.tag_inames(unit, {each: "ilp", part: "unr"})
+
+
+def accumulations(kernel: lp.LoopKernel, iname: str) -> dict[str, str]:
+    """Return private variable -> id of the instruction that adds to it in the loop over *iname*."""
+    found: dict[str, str] = {}
+    for each in kernel.instructions:
+        name = str(each.assignee) if isinstance(each, Assignment) else ""
+        if iname in each.within_inames and name in kernel.temporary_variables.keys() & each.read_dependency_names():
+            found[name] = each.id
+    return found
+
+
+def _accumulated_apart(unit: Unit, part: str, number: int) -> Unit:
+    """Return *unit* with *number* elements in place of each variable to which the loop over *part* adds."""
+    kernel = unit.default_entrypoint
+    updates = accumulations(kernel, part)
+    elements: dict[str, list[Any]] = {name: [var(name)[place] for place in range(number)] for name in updates}
+    totals = {var(name): Sum(tuple(each)) for name, each in elements.items()}
+    whole = SubstitutionMapper(cast("Any", totals.get))
+    instructions: list[Any] = []
+    for each in cast("Sequence[Any]", kernel.instructions):
+        name = next(iter(each.assignee_var_names()), "")
+        needed = each.dependency_names() if part in each.within_inames else {name} & each.read_dependency_names()
+        if each.id == updates.get(name):
+            own = var(name)[var(part)]
+            instructions.append(each.copy(assignee=own, expression=own + _added(each)))
+        elif updates.keys() & needed:
+            raise ValueError(f"instruction {each.id!r} needs a sum before its end")
+        elif name in updates:  # the start of the sum
+            first, *others = elements[name]
+            zeros = [each.copy(id=f"{each.id}_{one.index}", assignee=one, expression=0) for one in others]
+            ready = each.depends_on | {zero.id for zero in zeros}
+            instructions += [*zeros, each.copy(assignee=first, depends_on=ready)]
+        else:
+            instructions.append(each.with_transformed_expressions(whole))
+    temporaries = {
+        name: each.copy(shape=(number,), dim_tags=None) if name in updates else each
+        for name, each in kernel.temporary_variables.items()
+    }
+    return unit.with_kernel(kernel.copy(instructions=instructions, temporary_variables=temporaries))
 
 
 def reduce_in_group(unit: Unit, update: str, inames: Collection[str]) -> Unit:
@@ -226,23 +273,44 @@ def without_inames(unit: Unit, inames: Collection[str], tags: Mapping[str, str |
 
 
 def in_single_precision(unit: Unit, names: Collection[str] = ()) -> Unit:
-    """Return *unit* with the arguments and temporaries *names*, and all literals and casts, in single precision."""
+    """Return *unit* with the arguments and temporaries *names* in single precision.
+
+    So are all literals, casts and quotients of integers.
+    """
     kernel = unit.default_entrypoint
     arguments = [each.copy(dtype=np.float32) if each.name in names else each for each in kernel.args]
     temporaries = {
         name: each.copy(dtype=np.float32) if name in names else each
         for name, each in kernel.temporary_variables.items()
     }
-    shorter = _Shorter()
+    shorter = _Shorter(kernel)
     instructions = [each.with_transformed_expressions(shorter) for each in kernel.instructions]
     return unit.with_kernel(kernel.copy(args=arguments, temporary_variables=temporaries, instructions=instructions))
 
 
+def is_integer(kernel: lp.LoopKernel, expression: Any) -> bool:
+    """Return whether *expression* consists of inames, sizes, and integer variables of known type."""
+    variables: Mapping[str, Any] = {**kernel.arg_dict, **kernel.temporary_variables}
+    names = get_dependencies(expression) - kernel.all_inames() - kernel.all_params()
+    types = [getattr(variables.get(name), "dtype", None) for name in names]
+    is_exact = "." not in str(expression)
+    return is_exact and all(getattr(each, "numpy_dtype", np.dtype("f8")).kind in "iu" for each in types)
+
+
 class _Shorter(IdentityMapper[[]]):
-    """Replaces literals and casts to double precision by those to single precision."""
+    """Replaces literals, casts and quotients of integers in double precision by those in single precision."""
+
+    def __init__(self, kernel: lp.LoopKernel) -> None:
+        super().__init__()
+        self.kernel = kernel
 
     def map_constant(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        return np.float32(expr) if isinstance(expr, np.float64) else expr
+        return np.float32(expr) if isinstance(expr, float) else expr
+
+    def map_quotient(self, expr: Quotient, *args: Any, **kwargs: Any) -> Any:
+        above, below = cast("Any", self.rec(expr.numerator)), cast("Any", self.rec(expr.denominator))
+        integers = is_integer(self.kernel, expr.numerator) and is_integer(self.kernel, expr.denominator)
+        return Quotient(cast("Any", TypeCast(np.float32, above)) if integers else above, below)
 
     def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
         child = self.rec(expr.child)
@@ -270,8 +338,9 @@ def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequ
         longer = [each // row * (row + 1) if each >= row else each for each in strides]
         unit = lp.tag_array_axes(unit, tile, ", ".join(f"stride:{each}" for each in longer))
     new = changed.all_inames() - kernel.all_inames()
+    is_by_columns = getattr((cast("Any", kernel.arg_dict[array]).dim_tags or [None])[0], "stride", None) == 1
     for each in changed.instructions:
-        own = sorted(each.within_inames & new)
+        own = sorted(each.within_inames & new, reverse=is_by_columns)  # the nearest elements in memory last
         if own:
             unit = _along_group(unit, own, f"{each.id}_element", work_items)
     return unit

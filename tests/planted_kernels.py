@@ -198,6 +198,89 @@ def by_rows() -> lp.TranslationUnit:
     )
 
 
+def angles() -> lp.TranslationUnit:
+    """Functions of angles that quotients of integers and a literal make double."""
+    return _along_groups(
+        "{[i]: 0 <= i < n}",
+        """
+        <> angle = 6.2831853*(i/n) {inames=i}
+        out[i] = a[i]*cos(angle)*sin(angle)*exp(angle)
+        """,
+        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        assumptions="n >= 256 and n mod 256 = 0",
+        name="angles",
+    )
+
+
+def accumulated() -> lp.TranslationUnit:
+    """A sum that a loop accumulates in a variable, in each work-item of a small grid."""
+    text = """
+    for i
+        <> total = 0.0f {id=start}
+        for k
+            total = total + a[i]*b[k] {id=add, dep=start}
+        end
+        out[i] = total {dep=add}
+    end"""
+    return _along_groups(
+        "{[i, k]: 0 <= i < n and 0 <= k < m}",
+        text,
+        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.GlobalArg("b", np.float32, shape="m")],
+        size=64,
+        assumptions="n >= 64 and n mod 64 = 0 and m >= 16 and m mod 16 = 0",
+        name="total",
+    )
+
+
+def records() -> lp.TranslationUnit:
+    """An array of structures: work-items store the members of a structure one after the other."""
+    return _along_groups(
+        "{[i, k]: 0 <= i < n and 0 <= k < 8}",
+        "out[i, k] = a[k, i]",
+        [lp.GlobalArg("a", np.float32, shape="8, n"), lp.GlobalArg("out", np.float32, shape="n, 8")],
+        assumptions="n >= 256 and n mod 256 = 0",
+        name="records",
+    )
+
+
+def planes() -> lp.TranslationUnit:
+    """A copy of a 3D array by work-items along its slowest axis, on a grid with three axes."""
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "out[i, j, k] = 2*a[i, j, k]",
+        [lp.GlobalArg("a, out", np.float32, shape="n, n, n"), ...],
+        assumptions="n >= 32 and n mod 32 = 0",
+        name="volume",
+        lang_version=LANG,
+    )
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "j", 8, outer_tag="g.1", inner_tag="l.1")
+    return lp.tag_inames(knl, {"k": "g.2"})
+
+
+def filtered() -> lp.TranslationUnit:
+    """A convolution whose groups load the same elements once for each coefficient."""
+    return _along_groups(
+        "{[i, k]: 0 <= i < n and 0 <= k < 64}",
+        "out[i] = sum(k, b[k]*a[i + k])",
+        [lp.GlobalArg("a", np.float32, shape="n + 64"), lp.GlobalArg("b", np.float32, shape="64"), ...],
+        assumptions="n >= 256 and n mod 256 = 0",
+        name="filter",
+    )
+
+
+def tiny_groups() -> lp.TranslationUnit:
+    """Sums of sines in groups that fill a quarter of a warp."""
+    return _along_groups(
+        "{[i, k]: 0 <= i < n and 0 <= k < 64}",
+        "out[i] = sum(k, sin(a[i]*k))",
+        [lp.GlobalArg("a, out", np.float32, shape="n")],
+        size=8,
+        assumptions="n >= 256 and n mod 256 = 0",
+        name="tiny",
+    )
+
+
 PLANTED: Mapping[str, tuple[Callable[[], lp.TranslationUnit], Mapping[str, int]]] = {
     **slow_kernels.PLANTED,
     "diverging": (diverging, {"n": 2**20, "m": 256}),
@@ -213,5 +296,11 @@ PLANTED: Mapping[str, tuple[Callable[[], lp.TranslationUnit], Mapping[str, int]]
     "short": (short, {"n": 4096}),
     "tiled": (tiled, {"n": 2048}),
     "by rows": (by_rows, {"n": 2**16, "m": 1024}),
+    "angles": (angles, {"n": 2**24}),
+    "accumulated": (accumulated, {"n": 64 * 320, "m": 4096}),
+    "records": (records, {"n": 2**22}),
+    "planes": (planes, {"n": 512}),
+    "filtered": (filtered, {"n": 2**24}),
+    "tiny groups": (tiny_groups, {"n": 2**20}),
 }
 """name -> builder and sizes"""

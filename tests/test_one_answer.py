@@ -15,7 +15,6 @@ from loopyperf.calibration.accuracy import ClassErrors, CrossValidation
 from loopyperf.calibration.fits import save_fit
 from loopyperf.cli.command_table import COMMANDS
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.errors import MissingNumberError
 from loopyperf.explain.findings import FULL
 from loopyperf.explain.first_screen import shares_of_peak
 from loopyperf.measurement.environment import DeviceLimits
@@ -53,13 +52,7 @@ def check(name: str, device: str, **options: Any) -> None:
     """Compare all numbers that several functions return for a kernel on a device."""
     build, sizes = KERNELS[name]
     knl, where = build(), {"device": device, "parameters": sizes, **options}
-    try:
-        estimate = lpp.estimate(knl, **where)
-    except MissingNumberError:  # the fit has no weights for the kernel: functions that explain use device parameters
-        where["model"] = "pipeline"
-        estimate = lpp.estimate(knl, **where)
-        assert lpp.explain(knl, device=device, findings=False, parameters=sizes).devices[0].estimate == estimate
-        assert lpp.advise(knl, device=device, parameters=sizes).estimate == estimate
+    estimate = lpp.estimate(knl, **where)
     explanation = lpp.explain(knl, **where)
     (on,) = explanation.devices
     answers = {
@@ -78,8 +71,7 @@ def check(name: str, device: str, **options: Any) -> None:
             assert launch["launch__registers_per_thread"] == review.residents.registers
     for function, answer in answers.items():
         assert (answer.model, answer.seconds) == (estimate.model, estimate.seconds), function
-        if function != "explain" or estimate.columns == "pipelines":  # explain knows the roofline, counts do not
-            assert answer.interval == estimate.interval, function
+        assert answer.interval == estimate.interval, function
     assert advice.diagnosis == on.diagnosis
     longer = {name: (size, 2 * size) if name == next(iter(sizes)) else size for name, size in sizes.items()}
     difference = lpp.diff(knl, **{**where, "parameters": longer})
@@ -99,7 +91,7 @@ def check_screen(explanation: lpp.Explanation, on: Any) -> None:
     assert (diagnosis.model, diagnosis.seconds) == (estimate.model, pytest.approx(seconds))
     assert sum(each.seconds for each in explanation.lines(on)) == pytest.approx(seconds)
     assert sum(each.seconds for each in diagnosis.launches) <= seconds * (1 + 1e-9)
-    if estimate.interval is not None:
+    if estimate.interval is not None and estimate.columns == "pipelines":  # counts do not know the roofline
         low, high = estimate.interval
         assert min(seconds, float(roofline)) * (1 - 1e-9) <= low <= seconds <= high
     for review in diagnosis.launches:

@@ -105,7 +105,7 @@ def test_wheel_contains_only_the_package(installed: Path):
 
 def test_bundled_folders_are_found_inside_the_package(installed: Path, tmp_path: Path):
     code = (
-        "from loopyperf.calibration.fit_library import bundled_fits\n"
+        "from loopyperf.device.device_library import bundled_fits\n"
         "from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files\n"
         "for name in ('measurement_kernels', 'test_kernels'):\n"
         "    print(bundled_folder(name), len(load_kernel_files(bundled_folder(name))))\n"

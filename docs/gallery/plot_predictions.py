@@ -11,7 +11,7 @@ the predicted times.
 # The bundled archive has measurements of the test kernels on an H200, which were not used for the fit. The bars are
 # prediction intervals.
 import loopyperf as lpp
-from loopyperf.calibration.fit_library import bundled_fits
+from loopyperf.device.device_library import bundled_fits
 from loopyperf.explain import plots
 from loopyperf.predict.validate import validated_by
 

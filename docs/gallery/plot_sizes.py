@@ -12,7 +12,7 @@ import numpy as np
 from kernels import element_product
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_library import bundled_fits
+from loopyperf.device.device_library import bundled_fits
 from loopyperf.explain import plots
 
 fit = lpp.load_fit(bundled_fits() / "nvidia-h200" / "linear.json")

@@ -144,6 +144,8 @@ NAMED = 6
 class Prediction:
     """A predicted and a measured run time, both in seconds."""
 
+    DERIVED = ("error", "is_inside")
+
     kernel: str
     """kernel class, such as ``"transpose"``"""
     sizes: Mapping[str, int]

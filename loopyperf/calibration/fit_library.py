@@ -8,25 +8,27 @@ through several backends, whose compilers and launches differ: the first has thi
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from loopyperf.calibration.fits import Fit, load_fit, path_of, save_fit
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import (
     NEAREST,
+    KnownFile,
+    bundled_fits,
+    head_of_fit,
     is_one_device,
     known_descriptions,
+    known_fits,
     load_device,
     nearest_first,
     slug_of,
     unread,
+    user_fits,
 )
 from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.files import file_names, is_folder, is_there, user_data, user_data_name
+from loopyperf.files import file_names, is_there, user_data_name
 from loopyperf.units import listed
 
 FITTED_MODELS = ("linear", "overlap")
@@ -35,35 +37,6 @@ BY_DESCRIPTION = "; model='pipeline' needs no fit"
 """end of the error for a missing fit if the device has parameters"""
 PREFERRED = "opencl"
 """backend whose fit is used if there are several and none is requested"""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFit:
-    """A fit file that can be found by device and model."""
-
-    slug: str
-    model: str
-    path: Path
-    origin: Literal["user", "bundled"]
-
-
-def user_fits() -> Path:
-    """Return the folder of the user's own fits, where calibrations are stored; it may not exist."""
-    return user_data() / "fits"
-
-
-@cache
-def bundled_fits() -> Path:
-    """Return the folder of bundled fits: inside the installed package, or next to it in a checkout."""
-    package = Path(__file__).parents[1]
-    inside = package / "fits"
-    return inside if is_folder(inside) else package.parent / "fits"
-
-
-def known_fits() -> tuple[KnownFit, ...]:
-    """Return all fit files in the library by device and model, the user's own before bundled ones."""
-    found = [*_listed(user_fits(), "user"), *_listed(bundled_fits(), "bundled")]
-    return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
 
 
 def own_path(fit: Fit) -> Path:
@@ -177,12 +150,12 @@ def _places(slug: str, model: str | None) -> Iterator[list[str]]:
         yield [str(each.path) for each in elsewhere if each.model in _wanted(model) and _is_for(each, slug)]
 
 
-def _is_for(known: KnownFit, slug: str) -> bool:
+def _is_for(known: KnownFile, slug: str) -> bool:
     """Return whether a fit is for the device *slug*, by its folder or by the device in the file."""
     if is_one_device(known.slug, slug):
         return True
     try:
-        return device_slug(_read(str(known.path)).device) == slug
+        return device_slug(head_of_fit(known.path).device) == slug
     except FitFileError:
         return False
 
@@ -211,15 +184,6 @@ def _wanted(model: str | None) -> tuple[str, ...]:
 
 def _is_fit_of(name: str, model: str) -> bool:
     return name.endswith(".json") and name.partition(".")[0] == model
-
-
-def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
-    paths = [folder / slug / name for slug in file_names(folder) for name in file_names(folder / slug)]
-    return [
-        KnownFit(path.parent.name, path.name.partition(".")[0], path, origin)
-        for path in paths
-        if path.suffix == ".json"
-    ]
 
 
 def _is_of_another_backend(path: Path, fit: Fit) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
 from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Vector
-from loopyperf.display import ReportText, Shown, Table
+from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import CalibrationError, FitFileError, brief, later_schema
 from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
 from loopyperf.models.linear import Sensitivity, sensitivity_of, side
@@ -95,7 +95,7 @@ class ResidualSummary(msgspec.Struct, frozen=True):
     """maximum magnitude"""
 
 
-class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A model's weights for a device, with provenance and accuracy.
 
     :func:`loopyperf.calibrate`, :func:`loopyperf.fit` and :func:`loopyperf.load_fit` return it. ``str`` gives a table
@@ -166,7 +166,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
             remarks=list(self._remarks()),
         )
 
-    def records(self) -> list[dict[str, object]]:
+    def records(self) -> list[dict[str, Any]]:
         """Return a row for each weight."""
         return [{"column": name, "weight": weight} for name, weight in self.weights.items()]
 

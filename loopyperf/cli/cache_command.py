@@ -25,7 +25,7 @@ from loopyperf.stages.cache import (
 )
 from loopyperf.units import number_of
 
-LABELS = {"holds": "entries", "of other versions": "from other versions", "half written": "incomplete"}
+LABELS = {"holds": "entries", "other_versions": "from other versions", "cannot_be_removed": "cannot be removed"}
 """JSON key -> label in text"""
 
 
@@ -46,7 +46,7 @@ def cache_command(clear: bool, clear_stale: bool, form: Form) -> None:
         gone = [each for each in found if clear or not _is_readable(each)]
         left = remove(gone)
         shown: dict[str, Any] = {"folder": str(folder), "removed": _sum([each for each in gone if each not in left])}
-        shown |= {"cannot be removed": _sum(left)} if left else {}
+        shown |= {"cannot_be_removed": _sum(left)} if left else {}
     else:
         left = ()
         shown = {
@@ -54,8 +54,8 @@ def cache_command(clear: bool, clear_stale: bool, form: Form) -> None:
             "state": _state(),
             "limit": cache_limit(),
             "holds": _sum(found),
-            "of other versions": _sum([each for each in found if each.is_whole and not _is_readable(each)]),
-            "half written": _sum([each for each in found if not each.is_whole]),
+            "other_versions": _sum([each for each in found if each.is_whole and not _is_readable(each)]),
+            "incomplete": _sum([each for each in found if not each.is_whole]),
         }
     lines = [_in_words(name, value) for name, value in shown.items()]
     if form != "text":
@@ -102,4 +102,4 @@ def _in_words(name: str, value: Any) -> str:
     if name == "folder":
         return f"folder: {value}"
     files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
-    return f"{LABELS.get(name, name)}: {files}{'; permission denied' if name == 'cannot be removed' else ''}"
+    return f"{LABELS.get(name, name)}: {files}{'; permission denied' if name == 'cannot_be_removed' else ''}"

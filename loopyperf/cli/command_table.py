@@ -59,7 +59,7 @@ SUMMARIES: Mapping[str, str] = {
     "compare": "Compare the run times that all models predict for a Loopy kernel.",
     "counters": "Predict the Nsight Compute metrics of a Loopy kernel.",
     "coverage": "List the measurement kernels that exercise each property.",
-    "devices": "List the known devices, with their models and fits.",
+    "devices": "List the known devices, with their main parameters and fits.",
     "diff": "Explain how the run times of two Loopy kernels differ.",
     "doctor": "Check the installation.",
     "estimate": "Predict the run time of a Loopy kernel.",

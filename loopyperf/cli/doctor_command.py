@@ -5,13 +5,12 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from loopyperf.calibration.fit_library import known_fits
 from loopyperf.calibration.fits import load_fit
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show
 from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.device.device_files import load_description
-from loopyperf.device.device_library import known_descriptions
+from loopyperf.device.device_library import known_descriptions, known_fits
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError, SimulationError
 from loopyperf.measurement.backends import open_backend

@@ -180,4 +180,4 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         is_shown = bool(cost.parts and whole) and abs(cost.seconds) >= SMALL * whole
         time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
         rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.remarks_at(line.source)))
-    return Table(("source", "time", "share", "stall reasons (share of stall cycles)"), rows, last=1)
+    return Table(("source", "time", "share", "share of all stall cycles, and reason"), rows, last=1)

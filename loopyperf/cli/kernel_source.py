@@ -57,6 +57,7 @@ def load_program(source: str) -> Program:
     built = load_built(source)
     if not isinstance(built, Program):
         what = "None (missing return statement?)" if built is None else f"{type(built).__name__}"
+        what += "; `loopyperf rank` compares variants" if isinstance(built, Mapping | list) else ""
         raise KernelFileError(f"{source} must be a Loopy kernel, as loopy.make_kernel(...) returns it; got {what}")
     return built
 

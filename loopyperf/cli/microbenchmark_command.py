@@ -8,7 +8,7 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show, show_beside
-from loopyperf.cli.devices_command import as_plain_values, device_text, show_device
+from loopyperf.cli.device_text import as_plain_values, device_text, show_device
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.cli.streams import Form, Records, check_writable, standard_error
 from loopyperf.device.device_files import description_text
@@ -76,7 +76,7 @@ def _plain(measured: MeasuredDescription) -> dict[str, Any]:
     """Return the measured parameters as values for JSON."""
     absent = {refusal.name: refusal.reason for refusal in measured.refusals}
     error = None if measured.prediction is None else measured.prediction.error
-    return {**as_plain_values(measured.device), "absent": absent, "error on the iterative barrier kernel": error}
+    return {**as_plain_values(measured.device), "absent": absent, "barrier_kernel_error": error}
 
 
 def _show(measured: MeasuredDescription) -> None:

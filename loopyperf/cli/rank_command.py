@@ -11,10 +11,19 @@ from loopyperf.cli.progress import counting_bar
 from loopyperf.cli.streams import Form
 from loopyperf.executors import Processes
 from loopyperf.search.rank import rank
+from loopyperf.search.task import BOUNDS
 
 
 @click.command(epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100")
-@settings.predicting("variants", "sizes", "typical", "device", *settings.MODEL, "bounds")
+@settings.predicting("variants", "sizes", "typical", "device", *settings.MODEL)
+@click.option(
+    "--bounds",
+    multiple=True,
+    type=click.Choice(BOUNDS),
+    callback=settings.each_once,
+    metavar="BOUND",
+    help=f"Lower bound by which to skip slow variants: {' or '.join(BOUNDS)}; repeat for both. Requires --top.",
+)
 @click.option("--top", type=click.IntRange(min=1), help="Number of fastest variants to find; default: all.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, help="Number of processes that analyze variants.")
 @click.option(

@@ -9,7 +9,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -18,11 +18,10 @@ from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.cli.completion import folders, names_or_files
 from loopyperf.cli.kernel_source import ARGUMENTS, KERNEL_SOURCE
-from loopyperf.cli.streams import Form, Output
+from loopyperf.cli.streams import Declared, Output, form
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS
-from loopyperf.search.task import BOUNDS
 from loopyperf.stages.compiled import COMPILERS
 
 Number = int | float
@@ -160,7 +159,6 @@ class BackendName(click.ParamType[str]):
 BACKEND = BackendName()
 
 
-Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 """option value -> whether the weights of a linear fit must be non-negative; None: whichever generalizes better"""
 FILE = click.Path(path_type=Path)
@@ -181,9 +179,14 @@ def _remembered(context: click.Context, option: click.Parameter, settings: tuple
     context.meta[ARGUMENTS] = by_name(context, option, settings)
 
 
+def single_name(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return the single name in comma-separated *values* as :func:`single_value` does."""
+    return single_value(context, option, listed_once(context, option, values))
+
+
 def _once(*names: str, **words: Any) -> Callable[[Declared], Declared]:
-    """Declare an option that may be given only once."""
-    return click.option(*names, multiple=True, callback=single_value, **words)
+    """Declare an option that takes one name and may be given only once."""
+    return click.option(*names, multiple=True, callback=single_name, **words)
 
 
 def _repeated(*names: str, **words: Any) -> Callable[[Declared], Declared]:
@@ -267,12 +270,6 @@ PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
     "findings": click.option(
         "--findings/--no-findings", default=True, help="Simulate changes that may make the kernel faster."
     ),
-    "bounds": _repeated(
-        "--bounds",
-        help=f"Lower bound by which to skip slow variants: {' or '.join(BOUNDS)}; repeat for both. Requires --top.",
-        type=click.Choice(BOUNDS),
-        metavar="BOUND",
-    ),
 }
 """name -> declaration; each occurs only here, so that it means the same in all commands"""
 MODEL = "model", "fit", "compiler"
@@ -292,18 +289,6 @@ def predicting(*names: str) -> Callable[[Declared], Declared]:
         return command
 
     return declared
-
-
-def form(command: Declared) -> Declared:
-    """Declare the output formats of *command*."""
-    forms = click.option(
-        "--format",
-        "form",
-        type=click.Choice(get_args(Form)),
-        default="text",
-        help="Output format; json: the whole answer; csv: its rows, in base SI units; md: its tables, as Markdown.",
-    )
-    return forms(click.option("--json", "form", flag_value="json", help="Same as --format json.")(command))
 
 
 # }}}

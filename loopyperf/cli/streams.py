@@ -10,11 +10,11 @@ overwritten. A file of the default name is overwritten only if loopyperf wrote i
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, redirect_stdout
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
@@ -109,6 +109,20 @@ def no_answer_yet() -> AbstractContextManager[object]:
 Form = Literal["text", "json", "csv", "md"]
 """output format of an answer"""
 Records = Sequence[Mapping[str, Any]]
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+
+def form(command: Declared) -> Declared:
+    """Declare the output formats of *command*."""
+    forms = click.option(
+        "--format",
+        "form",
+        type=click.Choice(get_args(Form)),
+        default="text",
+        help="Output format; json: the whole answer; csv: its rows, in base SI units; md: its tables, as Markdown.",
+    )
+    return forms(click.option("--json", "form", flag_value="json", help="Same as --format json.")(command))
+
 
 MOST = 2**30
 """largest file of loopyperf, in bytes"""

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from struct import pack
 
 import pymbolic.primitives as prim
-from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.compiler.predication import TEST, on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Instruction, Opcode
-from loopyperf.polyhedral.affine import Opaque, Symbol
+from loopyperf.polyhedral.affine import Opaque, Symbol, names_in_expression
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Term
 
 Capability = tuple[int, int]
@@ -128,7 +127,7 @@ class _Entry:
     def _scalars(self) -> set[str]:
         """Return the scalar kernel arguments that instructions use directly."""
         expressions = [each for each in self.operands if isinstance(each, prim.ExpressionNode)]
-        names = {str(name) for each in expressions for name in DependencyMapper()(each)}
+        names = {name for each in expressions for name in names_in_expression(each)}
         return {name for name in names - self.loops if not is_axis(name)}
 
 

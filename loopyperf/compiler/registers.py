@@ -2,7 +2,7 @@
 
 ptxas moves loads ahead until no instruction waits, or until one more register would let fewer groups reside on a core.
 If that needs fewer registers than the values do, it continues to the next number of groups. For the evidence, see
-docs/compiler/private_data.md. For exact numbers, see :func:`loopyperf.compiler.resources.resources`.
+docs/compiler/private_data.md. For exact numbers, see :func:`loopyperf.compiler.resources.compiled`.
 
 The registers needed without waiting are those of values and addresses in the order that minimizes the latency of a
 single warp, which ptxas aims at. It is list scheduling from the end of each piece of the program without loops,

@@ -1,6 +1,7 @@
 """Lookup of device files by name: the user's own files take precedence over the bundled ones.
 
-The file of a device is ``<folder>/<device slug>.toml``.
+The file of a device is ``<folder>/<device slug>.toml``; its fits are in ``<folder>/<device slug>/``, see
+:mod:`loopyperf.calibration.fit_library`.
 """
 
 import difflib
@@ -11,14 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import SUFFIX, device_slug, is_path, load_description
-from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
-from loopyperf.files import below_home, file_names, is_there, user_data, user_data_name
+from loopyperf.errors import DeviceFileError, FitFileError, UnknownDeviceError, one_line
+from loopyperf.files import MOST, below_home, file_names, is_folder, is_there, read_bytes, user_data, user_data_name
 
 BUNDLED = Path(__file__).parent / "catalog"
 """folder of the device files that come with loopyperf"""
 PROCESSOR = Path(__file__).parent / "processor.toml"
+Origin = Literal["user", "bundled"]
 DeviceChoice = Device | str | os.PathLike[str]
 """a device, its name, or the path of a device file"""
 
@@ -29,23 +33,70 @@ BRANDS = frozenset({"nvidia", "amd", "geforce", "quadro", "tesla", "radeon", "in
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDescription:
-    """A device file that can be found by the device's name."""
+class KnownFile:
+    """A device file or a fit that can be found by the device's name."""
 
     slug: str
     path: Path
-    origin: Literal["user", "bundled"]
+    origin: Origin
+
+    @property
+    def model(self) -> str:
+        """Return the model of a fit."""
+        return self.path.name.partition(".")[0]
 
 
-def user_descriptions() -> Path:
-    """Return the folder of the user's device files; it may not exist."""
-    return user_data() / "devices"
-
-
-def known_descriptions() -> tuple[KnownDescription, ...]:
+def known_descriptions() -> tuple[KnownFile, ...]:
     """Return the device files that can be found by name, one for each device, in alphabetical order."""
-    found = {known.slug: known for known in (*_listed(BUNDLED, "bundled"), *_listed(user_descriptions(), "user"))}
-    return tuple(known for _, known in sorted(found.items()))
+    folders: tuple[tuple[Path, Origin], ...] = ((BUNDLED, "bundled"), (user_data() / "devices", "user"))
+    found = [
+        KnownFile(device_slug(name.removesuffix(SUFFIX)), folder / name, origin)
+        for folder, origin in folders
+        for name in file_names(folder)
+        if name.endswith(SUFFIX)
+    ]
+    return tuple(known for _, known in sorted({each.slug: each for each in found}.items()))
+
+
+def user_fits() -> Path:
+    """Return the folder of the user's own fits, where calibrations are stored; it may not exist."""
+    return user_data() / "fits"
+
+
+@cache
+def bundled_fits() -> Path:
+    """Return the folder of bundled fits: inside the installed package, or next to it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "fits"
+    return inside if is_folder(inside) else package.parent / "fits"
+
+
+def known_fits() -> tuple[KnownFile, ...]:
+    """Return all fit files in the library by device and model, the user's own before bundled ones."""
+    folders: tuple[tuple[Path, Origin], ...] = ((user_fits(), "user"), (bundled_fits(), "bundled"))
+    found = [
+        KnownFile(slug, folder / slug / name, origin)
+        for folder, origin in folders
+        for slug in file_names(folder)
+        for name in file_names(folder / slug)
+        if name.endswith(".json")
+    ]
+    return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
+
+
+class FitHead(msgspec.Struct):
+    """The fields of a fit that identify it; to read all of them, :mod:`loopyperf.calibration.fits` needs the models."""
+
+    device: str
+    backend: str = ""
+
+
+def head_of_fit(path: Path) -> FitHead:
+    """Return the device and backend of the fit at *path*; raises :class:`FitFileError` if they cannot be read."""
+    try:
+        return msgspec.json.decode(read_bytes(path, MOST), type=FitHead)
+    except (OSError, ValueError, RecursionError) as error:
+        raise FitFileError(f"cannot read the fit file {path}: {one_line(error)}") from error
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
@@ -120,7 +171,7 @@ def _called(slug: str) -> Device | None:
     return None
 
 
-def _read(known: KnownDescription) -> Device | DeviceFileError:
+def _read(known: KnownFile) -> Device | DeviceFileError:
     try:
         return load_description(known.path)
     except DeviceFileError as error:
@@ -175,11 +226,6 @@ def a_processor() -> Device:
     return load_description(PROCESSOR)
 
 
-def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:
-    paths = [folder / name for name in file_names(folder) if name.endswith(SUFFIX)]
-    return [KnownDescription(device_slug(path.stem), path, origin) for path in paths]
-
-
 def names_without_brand(device: Device) -> set[str]:
     """Return all names of *device* as short names without vendor and brand."""
     return {without_brand(device_slug(name)) for name in (device.slug, device.name, *device.also_called)}
@@ -204,5 +250,5 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
     nearest = ", ".join(nearest_first(slug, known)[:NEAREST]) or "none"
     return (
         f"no device called {slug!r}; nearest: {nearest}; see `loopyperf devices`, or write a device file "
-        f"(docs/devices.md) and pass its path, or save it in {user_descriptions()}"
+        f"(docs/devices.md) and pass its path, or save it in {user_data() / 'devices'}"
     )

@@ -34,6 +34,7 @@ from loopyperf.device.device_library import BUNDLED
 from loopyperf.device.lambdas import BYTES, DRAM, LOAD_LOCAL, bandwidth, bytes_per_cycle, level_latency
 from loopyperf.device.parts import Lanes, Per, RegisterAllocation, Row, Substitute
 from loopyperf.errors import MissingNumberError
+from loopyperf.units import ratio_in_words
 
 Completed = TypeVar("Completed", bound=AnyPart)
 LOCAL = "local"
@@ -290,7 +291,7 @@ class _Completion:
         found = self._first(lambda other: _of_device(other, _like(other, level)) / _of_dram(other))
         if here is None or found is None:
             return level
-        as_what = f"{found[0]:.2g} times that of DRAM, as on {found[1].slug}"
+        as_what = f"{ratio_in_words(found[0])} times that of DRAM, as on {found[1].slug}"
         return _with(level, "sustained_bandwidth", found[0] * here[0], as_what)
 
     # }}}

@@ -36,15 +36,18 @@ class Vocabulary:
     """whether several groups are resident on a core at once"""
 
     def resource(self, name: str) -> str:
-        """Return the name of a pipeline or memory level, e.g. ``"shared memory and L1"``."""
+        """Return the name of a pipeline or memory level, e.g. ``"load/store (shared memory, L1)"``.
+
+        It starts with the name in estimates.
+        """
         resources: Mapping[str, str] = {
-            LOAD_STORE: f"{self.local} and L1",
+            LOAD_STORE: f"{LOAD_STORE} ({self.local}, L1)",
             LOCAL_MEMORY: self.local,
-            Pipeline.ALU: self.arithmetic,
-            Pipeline.FP64: "f64 arithmetic",
-            Pipeline.SFU: "special functions and conversions",
+            Pipeline.ALU: f"{Pipeline.ALU} ({self.arithmetic})",
+            Pipeline.FP64: "fp64 arithmetic",
+            Pipeline.SFU: "sfu (special functions, conversions)",
             Pipeline.INTEGER: "integer arithmetic",
-            Pipeline.CONTROL: "branches",
+            Pipeline.CONTROL: "control (branches)",
             Pipeline.BARRIER: "barriers",
             Pipeline.ATOMICS: "atomic updates of the same elements",
             ISSUE: "instruction issue",
@@ -58,7 +61,7 @@ class Vocabulary:
         *of_local* is the share of local memory in the work of that resource.
         """
         if name in (LOAD_STORE, LOCAL_MEMORY):
-            return f"{self.local} bandwidth" if of_local > 1 / 2 else f"L1 throughput ({LOAD_STORE} units)"
+            return f"{self.local} bandwidth" if of_local > 1 / 2 else f"L1 throughput ({LOAD_STORE})"
         if name in (*Pipeline, ISSUE, START):
             return self.resource(name)
         return f"{name} bandwidth"

@@ -14,7 +14,7 @@ from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Table, Tabular, called, plain
+from loopyperf.display import ReportText, Table, Tabular, called, fields_of, plain
 from loopyperf.errors import LoopyperfError, MissingNumberError, one_line
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
@@ -57,6 +57,9 @@ COMBINED = 4
 class AppliedFinding:
     """The estimate of the kernel after Loopy applied a finding's change."""
 
+    OMITTED = ("estimate",)
+    DERIVED = ("seconds",)
+
     change: str
     """description of the change"""
     estimate: Estimate | None
@@ -64,18 +67,18 @@ class AppliedFinding:
     refusal: str = ""
     """error message that explains a missing estimate"""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate and the change as JSON-serializable values."""
-        return {
-            "change": self.change,
-            "seconds": None if self.estimate is None else float(self.estimate),
-            "refusal": self.refusal,
-        }
+    @property
+    def seconds(self) -> float | None:
+        """Return the run time of the changed kernel."""
+        return None if self.estimate is None else float(self.estimate)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AdviceOnKernel(Tabular, Sequence[Advice]):
     """What would make a kernel faster. As a sequence, it holds GPUPerf's advice on each launch."""
+
+    ROWS = "findings"
+    OMITTED = ("estimate", "diagnosis", "launches")
 
     kernel: str
     """name of the kernel"""
@@ -186,10 +189,6 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
             or diagnosis.no_change,
         )
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each finding."""
-        return [each.to_dict() for each in self.findings]
-
     def _tried(self) -> Iterator[Table]:
         """Yield a table of the applied changes with their estimates, if there are any."""
         rows = [
@@ -218,17 +217,8 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as JSON-serializable values."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "device": self.device,
-            "interval": plain(self.estimate.interval),
-            **self.diagnosis.to_dict(),
-            "variants": [each.to_dict() for each in self.variants],
-            "combined": [each.to_dict() for each in self.combined],
-            "gpuperf": [each.to_dict() for each in self.launches],
-        }
+        gpuperf, interval = plain(self.launches), plain(self.estimate.interval)
+        return {**fields_of(self), "interval": interval, **plain(self.diagnosis), "gpuperf": gpuperf}
 
 
 def advise(

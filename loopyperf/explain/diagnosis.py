@@ -2,12 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
-from loopyperf.display import plain
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.candidates import ChangeClass
 from loopyperf.explain.findings import FULL, Finding, findings_of
@@ -36,6 +32,8 @@ UNTRIED = ("another algorithm", "smaller data types", "other layouts of the arra
 class Diagnosis:
     """What limits a kernel on a device, and what would make it faster."""
 
+    OMITTED = ("words",)
+
     model: str
     """model that predicted the times"""
     seconds: float
@@ -62,17 +60,6 @@ class Diagnosis:
         others = ", ".join((*(f"changes that reduce {each}" for each in self.left_out), *UNTRIED))
         return f"{tried if self.tried else 'found no waste that a change could remove'}; not tried: {others}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the diagnosis as JSON-serializable values."""
-        return {
-            "model": self.model,
-            "seconds": self.seconds,
-            "cause": self.cause,
-            "launches": [_plain(each) for each in self.launches],
-            "findings": [each.to_dict() for each in self.findings],
-            "is_scaled": self.is_scaled,
-        }
-
     @property
     def remarks(self) -> list[str]:
         """Return a remark on what is simulated if another model gives the time."""
@@ -87,13 +74,6 @@ class Diagnosis:
 
 
 DIAGNOSIS: ResultKind[Diagnosis] = json_result_kind("diagnosis", 64, Diagnosis)
-
-
-def _plain(review: LaunchReview) -> dict[str, Any]:
-    fields = msgspec.json.decode(msgspec.json.encode(review))
-    seen = review.waiting
-    waiting = {} if seen is None else {"total": seen.total, "by_source": plain(seen.by_source)}
-    return {**fields, "waiting": waiting, "excess traffic": review.traffic.excess}
 
 
 def diagnosed(case: Case, predictor: Predictor, estimate: Estimate, *, findings: bool = True) -> Diagnosis:
@@ -189,6 +169,7 @@ def _limited_by(kind: str, limit: str, words: Vocabulary) -> str:
     """Return the limit that a change of that *kind* would lift."""
     return {
         ChangeClass.SMALLER_GROUPS: "limited by the tail effect",
+        ChangeClass.LARGER_GROUPS: "limited by small groups",
         ChangeClass.REDUCE_ONCE: "limited by barriers",
         ChangeClass.DOUBLE_BUFFER: "limited by barriers",
         ChangeClass.FEWER_VALUES: "limited by registers",

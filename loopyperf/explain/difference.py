@@ -1,7 +1,7 @@
 """Compare two run times: :func:`diff`, and the :class:`Difference` that it returns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -11,8 +11,8 @@ from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Table, Tabular, called, plain
-from loopyperf.errors import ParameterError
+from loopyperf.display import ReportText, Table, Tabular, called
+from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.explain import difference_parts as parts
 from loopyperf.explain.difference_cause import why
 from loopyperf.explain.difference_parts import LinePair, Pair, ResourcePair
@@ -55,20 +55,12 @@ class Compared:
         """Return the kernel with its sizes, e.g. ``"product(n=1024)"``."""
         return called(self.kernel, self.sizes, self.typical)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON-serializable values."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "device": self.device,
-            "seconds": self.seconds,
-        }
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference(Tabular):
     """Two run times predicted by the same model, and the differences that explain them."""
+
+    DERIVED = ("before", "after", "ratio")
 
     model: str
     """model that predicted the run times"""
@@ -205,24 +197,6 @@ class Difference(Tabular):
             for each in self.lines
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the difference as JSON-serializable values."""
-        return {
-            "model": self.model,
-            "compared": [each.to_dict() for each in self.compared],
-            "before": self.before,
-            "after": self.after,
-            "ratio": self.ratio,
-            "why": self.why,
-            "lines": [{**asdict(each), "change": each.change} for each in self.lines],
-            "resources": _plain(self.resources),
-            "waiting": _plain(self.waiting),
-            "residents": _plain(self.residents),
-            "traffic": _plain(self.traffic),
-            "counters": _plain(self.counters),
-            "notes": list(self.notes),
-        }
-
     def html(self) -> str:
         """Return a self-contained HTML page with both kernels side by side; requires the extra ``report``."""
         # Imported late because pages need Jinja2, which is an optional dependency.
@@ -231,10 +205,6 @@ class Difference(Tabular):
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the HTML page to *path* and return its path; raises :class:`ParameterError` if writing fails."""
         return write_file("the page", path, self.html())
-
-
-def _plain(pairs: Iterable[Pair | ResourcePair]) -> list[dict[str, Any]]:
-    return [asdict(each) for each in pairs]
 
 
 def signed(seconds: float) -> str:
@@ -379,21 +349,28 @@ def diff(
     record = None if fit is None else record_of(fit)
     usual = dict.fromkeys([usual_model(device_for(each, record)[0], record) for each in devices])
     name = find_model(model or (next(iter(usual)) if len(usual) == 1 else WITHOUT_FIT)).name
-    sides: list[Side] = []
-    for place, program in enumerate((before, before if after is None else after)):
-        own = {size: pair[place] for size, pair in both.items() if pair[place] is not None}
+    pair = (before, before if after is None else after)
+    own = [{size: values[place] for size, values in both.items() if values[place] is not None} for place in (0, 1)]
+
+    def side(place: int, name: str) -> Side:
         explanation = explain(
-            program,
+            pair[place],
             device=devices[place],
             models=[name],
             fit=record,
             compiler=compiler,
             findings=False,
             typical=typical,
-            parameters=own,
+            parameters=own[place],
         )
-        sides.append(Side(explanation, explanation.devices[0]))
-    return difference_of(*sides)
+        return Side(explanation, explanation.devices[0])
+
+    try:
+        return difference_of(side(0, name), side(1, name))
+    except LoopyperfError:
+        if not (model is fit is None) or name == WITHOUT_FIT:
+            raise
+    return difference_of(side(0, WITHOUT_FIT), side(1, WITHOUT_FIT))  # the default fit has no weights for the kernel
 
 
 def _pair_of_devices(device: DeviceChoice | Sequence[DeviceChoice] | None) -> Sequence[DeviceChoice | None]:

@@ -56,7 +56,7 @@ class ResourcePair:
     resource: str
     """name in the device parameters"""
     name: str
-    """display name, e.g. ``"shared memory and L1"``"""
+    """display name, e.g. ``"load/store (shared memory, L1)"``"""
     before: float
     """busy time of the first side: its work over the peak throughput, in seconds"""
     after: float
@@ -75,6 +75,8 @@ class ResourcePair:
 @dataclass(frozen=True, slots=True)
 class LinePair:
     """The cost of a source line on both sides."""
+
+    DERIVED = ("change",)
 
     line: SourceLine
     """line of the first side, or of the second if only that has it"""

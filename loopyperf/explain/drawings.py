@@ -133,7 +133,7 @@ def timeline_chart(timeline: Timeline, words: Vocabulary) -> str:
         x, y, width = _place(span, scale)
         chart.rect("taken", x, y + ROW / 2, width, ROW - 2, span.what)
     for row, name in enumerate(timeline.pipelines, len(timeline.warps)):
-        chart.text(LEFT - 6, (row + 1.3) * ROW, words.resource(name), "row", "end")
+        chart.text(LEFT - 6, (row + 1.3) * ROW, name, "row", "end")
     below = (rows + 1.8) * ROW
     chart.text(LEFT, below, "0", "row")
     chart.text(ACROSS - 4, below, f"{amount(round(timeline.cycles))} cycles", "row", "end")

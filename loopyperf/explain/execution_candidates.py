@@ -10,7 +10,7 @@ from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
 from loopy.kernel.instruction import CInstruction, InstructionBase
 from loopy.symbolic import TypeCast, get_dependencies
-from pymbolic.primitives import Remainder
+from pymbolic.primitives import Quotient, Remainder
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
@@ -29,6 +29,8 @@ from loopyperf.explain.candidates import (
     parts_of,
 )
 from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
+from loopyperf.models.workload import START
+from loopyperf.transform import accumulations, is_integer
 from loopyperf.units import amount, duration, in_percent, listed, number_of
 
 FEW_SPILLED = 8
@@ -171,6 +173,20 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     )
 
 
+def small(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest larger groups, if they do not fill their warps, or if starting them takes long."""
+    lanes, items = seen.machine.representative.example.size, seen.launch.work_items
+    filled, starting = items / (lanes * ceil(items / lanes)), seen.busy(START)
+    groups = f"{number_of(seen.launch.all_groups, 'group')} of {number_of(items, 'work-item')}"
+    if filled < PARTLY:
+        evidence = f"{groups} fill {in_percent(filled)} of the lanes of their {seen.words.warp}s"
+    elif starting >= BUSY and starting >= NEARLY * max(seen.review.utilization.values()):
+        evidence = f"{groups}: {seen.words.core}s start groups for {in_percent(starting)} of the time"
+    else:
+        return
+    yield ChangeCandidate(ChangeClass.LARGER_GROUPS, (), (), evidence, max(1 - filled, starting))
+
+
 def launched(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest more work per launch, if launch overhead takes most of the time; then nothing else helps."""
     if seen.overhead > BUSY:
@@ -233,20 +249,21 @@ def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         return
     by_line = {line: each.get("dependency", 0.0) for line, each in review.waiting.by_source.items()}
     line = max(by_line, key=lambda line: by_line[line])
-    loops = tuple(_summed(seen))
-    summed = f"each addition to the sum over {loops[0]} waits" if loops else f"each instruction at {line} waits"
+    loops = tuple(_accumulating(seen))
+    waiting = f"each step of the reduction over {loops[0]}" if loops else f"each instruction at {line}"
     yield ChangeCandidate(
         ChangeClass.PARTIAL_SUMS if loops else ChangeClass.SEVERAL_RESULTS,
         loops,
         (line,),
-        f"{summed} for the one before: dependency {in_percent(waits)} of stall cycles",
+        f"{waiting} waits for the one before: dependency {in_percent(waits)} of stall cycles",
         waits,
     )
 
 
-def _summed(seen: LaunchSeen) -> Iterator[str]:
-    """Yield the sequential loops of the sums in the kernel, the longest first."""
+def _accumulating(seen: LaunchSeen) -> Iterator[str]:
+    """Yield the sequential loops of the reductions and accumulations in the kernel, the longest first."""
     inames = {iname for each in seen.given.instructions for iname in each.reduction_inames()}
+    inames |= {iname for iname in seen.given.all_inames() if accumulations(seen.given, iname)}
     lengths = {iname: seen.length(iname) for iname in inames if not seen.given.inames[iname].tags}
     yield from (iname for iname in sorted(lengths, key=lambda iname: -lengths[iname]) if lengths[iname] >= SHORT)
 
@@ -263,23 +280,23 @@ def divergent(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     few = {line: lanes for line, lanes in seen.review.lanes.items() if lanes < PARTLY * size}
     every = seen.graph.instructions
     total = sum(float(each.executions) for each in every)
-    within = [each for each in every if each.source in few or each.predicates or each.tests]
+    conditional = {each.id for each in seen.kernel.loopy_kernel.instructions if each.predicates} | few.keys()
+    within = [each for each in every if each.source in conditional or each.predicates or each.tests]
     share = sum(float(each.executions) for each in within) / total if total else 0.0
     if share < BUSY or seen.launch.work_items < size:
         return
     first = next(iter(lines(within)), "")
     condition, modulus = next(_by_lane(seen), ("", 0))
-    if not condition and not few:
+    of_data = next(_by_data(seen), "")
+    if not condition and not few and not of_data:
         return
     lanes = f"{few[first]:.3g} of {size} lanes are active at {first}" if first in few else f"lanes diverge at {first}"
-    yield ChangeCandidate(
-        ChangeClass.DIVERGENCE,
-        (condition,) if condition else (),
-        lines(within),
-        f"{condition} splits each {seen.words.warp}: {lanes}" if condition else lanes,
-        share,
-        amount=modulus,
-    )
+    if condition:
+        lanes = f"{condition} splits each {seen.words.warp}: {lanes}"
+    elif of_data and first not in few:
+        lanes = f"{of_data} depends on data: {seen.words.warp}s whose lanes differ execute both branches"
+    subject = (condition or of_data,) if condition or of_data else ()
+    yield ChangeCandidate(ChangeClass.DIVERGENCE, subject, lines(within), lanes, share, amount=modulus)
 
 
 def _by_lane(seen: LaunchSeen) -> Iterator[tuple[str, int]]:
@@ -293,30 +310,44 @@ def _by_lane(seen: LaunchSeen) -> Iterator[tuple[str, int]]:
                 yield str(seen.kernel.as_written(found)), divisor
 
 
+def _by_data(seen: LaunchSeen) -> Iterator[str]:
+    """Yield the conditions on elements of arrays, as written."""
+    for each in seen.given.instructions:
+        for condition in sorted(each.predicates, key=str):
+            if get_dependencies(condition) & (seen.given.arg_dict.keys() - seen.sizes.keys()):
+                yield str(seen.kernel.as_written(condition))
+
+
 def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest single precision, if arguments, literals or temporaries make it double although no array is."""
-    kernel = seen.kernel.loopy_kernel
-    if any(_is_double(each.dtype) for each in kernel.args if isinstance(each, ArrayBase)):
+    """Suggest single precision, if inputs, temporaries, literals or integers make it double although no result is."""
+    kernel, given = seen.kernel.loopy_kernel, seen.given
+    if any(_is_double(each.dtype) for each in kernel.args if isinstance(each, ArrayBase) and each.is_output):
         return
     arithmetic = [each for each in seen.graph.instructions if each.kind not in (Opcode.LOAD, Opcode.STORE)]
     wide = [each for each in arithmetic if each.dtype == "f64"]
-    names = [each.name for each in kernel.args if _is_double(each.dtype)]
-    names += [
-        name for name, each in seen.given.temporary_variables.items() if _is_double(each.dtype)
-    ]  # fmt: skip
-    parts = [part for each in seen.given.instructions for part in parts_of(each)]
-    literals = sorted({f"np.float64({part})" for part in parts if isinstance(part, np.float64)})
-    literals += ["a cast"] if any(isinstance(part, TypeCast) and _is_double(part.type) for part in parts) else []
-    if wide and (names or literals):
-        sources = listed([*(f"{name} (float64)" for name in names), *literals], NAMED)
+    variables: Mapping[str, Any] = {each.name: each for each in kernel.args}
+    variables = {**variables, **given.temporary_variables}
+    names = [name for name, each in variables.items() if _is_double(each.dtype)]
+    parts = [part for each in given.instructions for part in parts_of(each)]
+    others = {str(part) for part in parts if isinstance(part, float) and float(np.float32(part)) != part}
+    others |= {f"({seen.kernel.as_written(part)})" for part in parts if _is_of_integers(given, part)}
+    others |= {"a cast" for part in parts if isinstance(part, TypeCast) and _is_double(part.type)}
+    if wide and (names or others):
+        sources = listed([*(f"{name} (float64)" for name in names), *sorted(others)], NAMED)
         share = sum(float(each.executions) for each in wide) / sum(float(each.executions) for each in arithmetic)
         yield ChangeCandidate(
             ChangeClass.PRECISION,
             tuple(names),
             lines(wide),
-            f"{sources} makes {in_percent(share)} of the arithmetic double precision; all arrays are single",
+            f"{sources} makes {in_percent(share)} of the arithmetic double precision; all results are single",
             max(seen.busy(Pipeline.FP64, Pipeline.SFU), share),
         )
+
+
+def _is_of_integers(kernel: Any, part: Any) -> bool:
+    """Return whether *part* is a quotient of integers, which Loopy computes in double precision."""
+    is_quotient = isinstance(part, Quotient)
+    return is_quotient and is_integer(kernel, part.numerator) and is_integer(kernel, part.denominator)
 
 
 def _is_double(dtype: Any) -> bool:

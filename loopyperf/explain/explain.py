@@ -1,7 +1,7 @@
 """Explain why a kernel takes so long: :func:`explain` evaluates models on one or several devices."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from loopyperf.explain.roofline_chart import roofline_at
 from loopyperf.explain.source_view import KernelCode, SourceLine, generated_code, listing_of
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS, find_model
-from loopyperf.models.result import LEVEL, Estimate, clipped
+from loopyperf.models.result import LEVEL, Estimate
 from loopyperf.predict.compare import Predictors, check_requested, models_named, record_among, usual_model
 from loopyperf.predict.on_device import BOUND, DevicePredictor
 from loopyperf.predict.predictor import Predictor
@@ -234,26 +234,15 @@ class _Request:
         return diagnosed(self.case, by, estimates[by.model], findings=self.findings)
 
     def _predictions(self, by: Predictors, usual: str) -> tuple[dict[str, Estimate], dict[str, str]]:
-        """Return the estimates by model, and the reasons of the models without one.
-
-        An interval of another model has no part below the roofline.
-        """
+        """Return the estimates by model, and the reasons of the models without one."""
         if self.models is not None:
-            estimates, refusals = by.predictions(self.models, self.case)
-        else:
-            estimates, refusals = by.predictions([usual], self.case)
-            if not estimates and usual != WITHOUT_FIT:
-                estimates, refused = by.predictions([WITHOUT_FIT], self.case)
-                refusals |= refused
-            beside, refused = by.predictions([BOUND], self.case)
-            estimates, refusals = estimates | beside, refusals | refused
-        if BOUND not in estimates:
-            return estimates, refusals
-        least = float(estimates[BOUND])
-        return {
-            name: each if each.alternatives else replace(each, interval=clipped(each.interval, float(each), least))
-            for name, each in estimates.items()
-        }, refusals
+            return by.predictions(self.models, self.case)
+        estimates, refusals = by.predictions([usual], self.case)
+        if not estimates and usual != WITHOUT_FIT:
+            estimates, refused = by.predictions([WITHOUT_FIT], self.case)
+            refusals |= refused
+        beside, refused = by.predictions([BOUND], self.case)
+        return estimates | beside, refusals | refused
 
 
 def _or_error(find: Callable[[], Found]) -> Found | LoopyperfError:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import inf
 from typing import Any
 
-from loopyperf.display import ReportText, Shown, Table, Tabular, called, plain
-from loopyperf.errors import unanswered
+from loopyperf.display import ReportText, Table, Tabular, called
+from loopyperf.errors import LoopyperfError, unanswered
 from loopyperf.explain.diagnosis import Diagnosis
 from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text, waiting_in_words
 from loopyperf.explain.review import LaunchReview
@@ -89,7 +90,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OnDevice(Shown):
+class OnDevice(Tabular):
     """The explanation of a kernel's run time on one device."""
 
     device: str
@@ -238,22 +239,6 @@ class OnDevice(Shown):
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)
             yield f"{len(others)} other models: {low} to {high}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as JSON-serializable values."""
-        return {
-            "device": self.device,
-            "name": self.name,
-            "first": self.first,
-            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
-            "refusals": dict(self.refusals),
-            "clock": self.clock,
-            "cores": self.cores,
-            "roofline": None if self.roofline is None else self.roofline.to_dict(),
-            "advice": [each.to_dict() for each in self.advice],
-            "gaps": dict(self.gaps),
-            "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
-        }
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Tabular):
@@ -291,6 +276,13 @@ class Explanation(Tabular):
         beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
         return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
 
+    def _repr_html_(self) -> str:
+        """Return the first screen of the report; without the extra ``report``, the report text."""
+        try:
+            return import_module("loopyperf.explain.page").first_screen_of(self)
+        except LoopyperfError:
+            return self.report_text().html()
+
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each source line and device, with its seconds and its share of the run time."""
         return [
@@ -304,16 +296,3 @@ class Explanation(Tabular):
             for on in self.devices
             for cost in self.lines(on)
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as JSON-serializable values."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "about": self.about,
-            "listing": [line.to_dict() for line in self.listing],
-            "devices": [each.to_dict() for each in self.devices],
-            "refusals": dict(self.refusals),
-            "code": None if self.code is None else self.code.to_dict(),
-        }

@@ -30,6 +30,8 @@ FULL = 0.8
 """utilization from which a resource is the bottleneck"""
 SMALL = 0.02
 """share of the run time; a change with a smaller gain is not a finding"""
+MOST = 0.5
+"""share from which a change remains to be made by hand although those that Loopy can make do not help"""
 LIKELY = 0.25
 """share of the time, or of stall cycles, that a waste may cause, from which a change without a time is a finding"""
 FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
@@ -41,6 +43,7 @@ FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     execution_candidates.double,
     execution_candidates.divergent,
     execution_candidates.uneven,
+    execution_candidates.small,
     execution_candidates.crowded,
     execution_candidates.spilled,
     execution_candidates.synchronized,
@@ -59,8 +62,11 @@ OF_PROCESSORS = (
     memory_candidates.repeated,
 )
 """candidate finders for CPUs, which execute work-items in loops, without banks, hardware barriers or warps"""
-IN_STEPS = (ChangeClass.FEWER_VALUES, ChangeClass.SEVERAL_RESULTS, ChangeClass.PARTIAL_SUMS, ChangeClass.CACHE_BLOCKS)
-"""changes that come in several sizes, of which the best is a finding"""
+IN_STEPS = (
+    *(ChangeClass.FEWER_VALUES, ChangeClass.SEVERAL_RESULTS, ChangeClass.PARTIAL_SUMS, ChangeClass.CACHE_BLOCKS),
+    *(ChangeClass.DIVERGENCE, ChangeClass.LOCAL_TILE, ChangeClass.LARGER_GROUPS),
+)
+"""changes that come in several sizes or ways, of which the best is a finding"""
 Seconds = Callable[[Case, TimedProgram], float]
 """returns the run time of a changed kernel, given at the first and at the last stage, in seconds"""
 
@@ -173,13 +179,13 @@ class _Changes:
     ) -> tuple[ChangeRecipe | None, Predicted | None]:
         """Return the best of *recipes* with its prediction, or else the recipe for manual work, if one is left.
 
-        A change that Loopy makes, but that does not help, leaves no recipe.
+        A change that Loopy makes, but that does not help, leaves no recipe, unless the waste is most of the time.
         """
         best: tuple[ChangeRecipe | None, Predicted | None] = None, None
         is_tried = False
         for recipe in recipes:
             if not recipe.calls:
-                return best if best[1] is not None or is_tried else (recipe, None)
+                return best if best[1] is not None or (is_tried and candidate.share < MOST) else (recipe, None)
             if best[1] is not None and candidate.kind not in IN_STEPS:
                 return best
             after = self._after(recipe)

@@ -5,7 +5,7 @@ What is printed is what is executed: a recipe's source is a module with a functi
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
@@ -18,16 +18,15 @@ from loopy.kernel.data import IlpBaseTag, TemporaryVariable
 from loopy.kernel.instruction import Assignment, InstructionBase
 from loopy.symbolic import CoefficientCollector, get_dependencies
 from pymbolic import var
+from pymbolic.primitives import Subscript
 
 from loopyperf import transform
-from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen
+from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen, parts_of
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.units import listed, number_of
 
 NAMED = 3
 """maximum number of arrays named in a phrase"""
-ROW = 256
-"""maximum number of work-items along the new first axis"""
 TILE = 16
 """iterations of a loop whose elements a tile holds"""
 LONGEST = 64
@@ -49,6 +48,8 @@ PARTS = (2, 4)
 """numbers of work-items among which to divide the values of one"""
 RESULTS = (2, 4)
 """numbers of results per work-item along an axis, or of accumulators"""
+GROUPS = (128, 256)
+"""numbers of work-items of larger groups"""
 UNROLLED = 4
 """iterations of a long loop to unroll"""
 
@@ -67,10 +68,10 @@ class Call:
     def __str__(self) -> str:
         if self.function not in LOOPY | OWN or not all(name.isidentifier() for name in self.options):
             raise ValueError(f"not a transformation: {self.function!r}")  # calls are read from the cache
-        given = [_written(each) for each in self.arguments]
+        given = ["knl", *map(_written, self.arguments)]
         given += [f"{name}={_written(value)}" for name, value in self.options.items()]
         module = "lp." if self.function in LOOPY else ""
-        return f"knl = {module}{self.function}(knl, {', '.join(given)})"
+        return f"knl = {module}{self.function}({', '.join(given)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,30 +120,8 @@ def _written(value: Any) -> str:
 
 def recipes_of(seen: LaunchSeen, candidate: ChangeCandidate) -> Iterator[ChangeRecipe]:
     """Yield the recipes for the change of *candidate*: those that Loopy can make first, then one for manual work."""
-    makers: Mapping[str, Callable[[_Recipes], Iterator[ChangeRecipe]]] = {
-        ChangeClass.COALESCE: _Recipes.coalesce,
-        ChangeClass.TRANSPOSE: _Recipes.coalesce,
-        ChangeClass.PAD: _Recipes.pad,
-        ChangeClass.WIDER_ROWS: _Recipes.wider_rows,
-        ChangeClass.FEWER_VALUES: _Recipes.fewer_values,
-        ChangeClass.REGISTERS: _Recipes.registers,
-        ChangeClass.OCCUPANCY: _Recipes.occupancy,
-        ChangeClass.SMALLER_GROUPS: _Recipes.smaller_groups,
-        ChangeClass.REDUCE_ONCE: _Recipes.reduce_once,
-        ChangeClass.DOUBLE_BUFFER: _Recipes.double_buffer,
-        ChangeClass.SEVERAL_RESULTS: _Recipes.several_results,
-        ChangeClass.VECTORS: _Recipes.vectors,
-        ChangeClass.UNROLL: _Recipes.unroll,
-        ChangeClass.CACHE_BLOCKS: _Recipes.cache_blocks,
-        ChangeClass.LOCAL_TILE: _Recipes.local_tile,
-        ChangeClass.DIVERGENCE: _Recipes.divergence,
-        ChangeClass.PRECISION: _Recipes.precision,
-        ChangeClass.FEWER_ATOMICS: _Recipes.fewer_atomics,
-        ChangeClass.PARTIAL_SUMS: _Recipes.partial_sums,
-        ChangeClass.REDUNDANT: _Recipes.redundant,
-        ChangeClass.FEWER_LAUNCHES: _Recipes.fewer_launches,
-    }
-    for recipe in makers[candidate.kind](_Recipes(seen, candidate)):
+    maker = getattr(_Recipes(seen, candidate), ChangeClass(candidate.kind).name.lower())
+    for recipe in cast("Iterator[ChangeRecipe]", maker()):
         assumed = " and ".join(str(call.arguments[0]) for call in recipe.calls if call.function == "assume")
         yield replace(recipe, change=f"{recipe.change} (assumes {assumed})") if assumed else recipe
 
@@ -234,16 +213,19 @@ class _Recipes:
             yield from self._through_tiles(change, first, other)
         yield self._another_layout(change)
 
+    transpose = coalesce
+
     def _remapped(self, change: str, first: str, other: str) -> Iterator[ChangeRecipe]:
         along, free = self.candidate.along, self.free_axis("g")
         if along.startswith("l."):
             swapped = dict.fromkeys(self.tags["l.0"], along) | dict.fromkeys(self.tags[along], "l.0")
             yield ChangeRecipe(change, (Call("retag_inames", [swapped]),))
-        elif along.startswith("g.") and free and not self.shares_local_memory:
-            row = min(ROW, self.seen.machine.work_items)
+        elif along.startswith("g.") and not self.shares_local_memory:
+            row = self._group[0]
             split = Call("split_iname", [other, row], {"outer_tag": along, "inner_tag": "l.0"})
-            retag = Call("retag_inames", [{first: free, other: None}])
-            yield ChangeRecipe(change, (*self.divided({other: row}), retag, split))
+            for tag in (free, None) if free else (None,):  # or else a sequential loop
+                retag = Call("retag_inames", [{first: tag, other: None}])
+                yield ChangeRecipe(change, (*self.divided({other: row}), retag, split))
 
     def _aligned(self) -> ChangeRecipe:
         """Return the recipe for accesses that have unit stride along l.0 already, but start within a sector."""
@@ -338,24 +320,45 @@ class _Recipes:
         )
 
     def local_tile(self) -> Iterator[ChangeRecipe]:
-        array = self.candidate.subject[0]
-        change = f"load {array} through a tile in {self.seen.words.local}, which serves all work-items of a group"
-        inames = [iname for axis in range(AXES) if (iname := self.iname(f"l.{axis}"))]
-        if inames:
-            yield ChangeRecipe(change, (Call("through_tile", [array, inames, self._group]),))
+        """Yield recipes in which the work-items of a group share loads, or the results of a work-item."""
+        change, splits, tiles = f"share the loads of {self.arrays} in a group", dict[str, int](), list[Call]()
+        for array in self.candidate.subject:
+            inames = [iname for iname in self._indices(array) if self.seen.length(iname) > 1]
+            loops = [iname for iname in inames if not self.seen.given.inames[iname].tags]
+            own = [iname for iname in inames if iname in self._work_items]
+            splits |= {iname: TILE for iname in loops if own and self.seen.length(iname) > LONGEST}
+            swept = [f"{iname}_inner" if iname in splits else iname for iname in (*own, *loops)]
+            tiles += [Call("through_tile", [array, swept, self._group])] if own else []
+        if tiles:
+            calls = (Call("split_iname", [iname, number]) for iname, number in splits.items())
+            tiled = f"{change} through tiles in {self.seen.words.local}"
+            yield ChangeRecipe(tiled, (*self.divided(splits), *calls, *tiles))
+        yield from (each for each in self.several_results() if each.calls)
         yield ChangeRecipe(change, advice=("in your function: lp.add_prefetch for the loops in which loads repeat",))
+
+    @cached_property
+    def _work_items(self) -> frozenset[str]:
+        """Return the inames along the axes of a group."""
+        return frozenset(name for axis, names in self.tags.items() if axis.startswith("l.") for name in names)
+
+    def _indices(self, array: str) -> list[str]:
+        """Return the inames in the indices of the loads of *array*."""
+        parts = [part for each in self.seen.given.instructions for part in parts_of(each)]
+        loads = [part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array]
+        return sorted({name for each in loads for name in get_dependencies(each.index)} & self.seen.given.all_inames())
 
     def cache_blocks(self) -> Iterator[ChangeRecipe]:
         """Yield recipes that change the order of groups, so that those that run at once share more data."""
-        change = f"increase the reuse of {self.arrays} among concurrent groups"
-        first, second = (self.tags.get(axis, []) for axis in ("g.0", "g.1"))
-        if len(first) == len(second) == 1 and "g.2" not in self.tags:
-            row, column = second[0], first[0]
-            split = Call("split_iname", [row, BLOCK], {"outer_tag": "g.2", "inner_tag": "g.0"})
-            calls = (*self.divided({row: BLOCK}), Call("retag_inames", [{column: "g.1", row: None}]), split)
-            yield ChangeRecipe(f"{change}: run {BLOCK} values of {row} at the same time", calls)
-            swap = Call("retag_inames", [{column: "g.1", row: "g.0"}])
-            yield ChangeRecipe(f"{change}: number the groups along {row} first", (swap,))
+        change, free = f"increase the reuse of {self.arrays} among concurrent groups", self.free_axis("g")
+        (column, *rows), axes = [self._only(f"g.{axis}") for axis in range(AXES)], [f"g.{axis}" for axis in range(AXES)]
+        for row, axis in zip(rows, axes[1:], strict=True):
+            if column and row and free:
+                split = Call("split_iname", [row, BLOCK], {"outer_tag": free, "inner_tag": axes[0]})
+                calls = (*self.divided({row: BLOCK}), Call("retag_inames", [{column: axis, row: None}]), split)
+                yield ChangeRecipe(f"{change}: run {BLOCK} values of {row} at the same time", calls)
+            if column and row:
+                swap = Call("retag_inames", [{column: axis, row: axes[0]}])
+                yield ChangeRecipe(f"{change}: number the groups along {row} first", (swap,))
         yield ChangeRecipe(
             change,
             advice=("in your function: use larger tiles, or order the loops so that data is used again sooner",),
@@ -422,8 +425,22 @@ class _Recipes:
             split = Call("split_iname", [iname, length * size // items], {"outer_tag": free, "inner_tag": axis})
             yield ChangeRecipe(change, (Call("retag_inames", [{iname: None}]), split))
         yield ChangeRecipe(
-            change if size < items else f"give the grid at least as many groups as there are {self.seen.words.core}s",
+            f"give the grid many more groups than there are {self.seen.words.core}s",
             advice=("in your function: split loops by less, or map another loop to a group axis",),
+        )
+
+    def larger_groups(self) -> Iterator[ChangeRecipe]:
+        items, iname, free = self.seen.machine.work_items, self._only("g.0"), self.free_axis("l")
+        for number in (size // items for size in GROUPS if size > items):
+            if iname and free and self.seen.length(iname) >= number and not self.shares_local_memory:
+                split = Call("split_iname", [iname, number], {"outer_tag": "g.0", "inner_tag": free})
+                yield ChangeRecipe(
+                    f"use groups of {items * number} work-items instead of {items}",
+                    (*self.divided({iname: number}), Call("retag_inames", [{iname: None}]), split),
+                )
+        yield ChangeRecipe(
+            "use larger groups, or compute several results per work-item",
+            advice=("in your function: split the loops of the group axes by more",),
         )
 
     def fewer_launches(self) -> Iterator[ChangeRecipe]:
@@ -478,7 +495,7 @@ class _Recipes:
         for number in RESULTS:
             for loop in (each for each in self.candidate.subject if self.seen.length(each) >= number):
                 calls = (*self.divided({loop: number}), Call("partial_sums", [loop, number]))
-                yield ChangeRecipe(f"sum over {loop} in {number} accumulators", calls)
+                yield ChangeRecipe(f"reduce over {loop} in {number} accumulators", calls)
         yield from self.several_results()
 
     # }}}
@@ -486,29 +503,29 @@ class _Recipes:
     # {{{ instructions
 
     def divergence(self) -> Iterator[ChangeRecipe]:
-        modulus, first, free = self.candidate.amount, self.iname("l.0"), self.free_axis("l")
+        modulus, first = self.candidate.amount, self.iname("l.0")
         change = f"let all lanes of a {self.seen.words.warp} take the same branch"
-        if modulus and first and free and self.seen.length(first) % modulus == 0:
-            split = Call("split_iname", [first, modulus], {"outer_tag": "l.0", "inner_tag": free})
-            yield ChangeRecipe(
-                f"{change}: number the work-items of each branch of {self.candidate.subject[0]} one after the other",
-                (Call("retag_inames", [{first: None}]), split),
-            )
+        for free, unit in ((self.free_axis("g"), "groups"), (self.free_axis("l"), "work-items")):
+            if modulus and first and free and self.seen.length(first) % modulus == 0:
+                split = Call("split_iname", [first, modulus], {"outer_tag": "l.0", "inner_tag": free})
+                yield ChangeRecipe(
+                    f"{change}: own {unit} for each branch of {self.candidate.subject[0]}",
+                    (Call("retag_inames", [{first: None}]), split),
+                )
         yield ChangeRecipe(
             change, advice=(f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition",)
         )
 
     def precision(self) -> Iterator[ChangeRecipe]:
-        names = [each for each in self.candidate.subject if not each.startswith("np.")]
-        of = f"{listed(names, NAMED)} in" if names else "literals and casts in"
+        names = self.candidate.subject
+        of = f"{listed(names, NAMED)} in" if names else "literals, casts and quotients of integers in"
         call = Call("in_single_precision", [list(names)] if names else [])
         yield ChangeRecipe(f"use {of} single precision", (call,))
 
     def fewer_atomics(self) -> Iterator[ChangeRecipe]:
-        local = sorted(iname for axis, inames in self.tags.items() if axis.startswith("l.") for iname in inames)
         for each in self.seen.given.instructions:
             is_update = isinstance(each, Assignment) and bool(each.atomicity)
-            own = [iname for iname in local if iname in each.within_inames]
+            own = sorted(self._work_items & each.within_inames)
             depends = {name for place in (*each.assignees, *each.predicates) for name in get_dependencies(place)}
             if not is_update or not own or each.id not in self.candidate.lines:
                 continue
@@ -568,9 +585,13 @@ class _Recipes:
 
 
 def _parameters(points: isl.Set) -> list[str]:
-    """Return the sizes that bound *points*."""
-    kind = isl.dim_type.param
-    return [name for name, (_, place) in points.get_var_dict(kind).items() if points.involves_dims(kind, place, 1)]
+    """Return the sizes that bound the variables of *points*."""
+    kind, others = isl.dim_type.param, (isl.dim_type.set, 0, points.dim(isl.dim_type.set))
+    bounds = [
+        each for part in points.get_basic_sets() for each in part.get_constraints() if each.involves_dims(*others)
+    ]
+    places = points.get_var_dict(kind).items()
+    return [name for name, (_, place) in places if any(each.involves_dims(kind, place, 1) for each in bounds)]
 
 
 def _longer_rows(kernel: lp.LoopKernel, name: str, padding: int) -> Call | None:

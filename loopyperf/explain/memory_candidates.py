@@ -14,6 +14,7 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.explain.candidates import (
     BUSY,
+    NEARLY,
     TREE,
     WAITED,
     ChangeCandidate,
@@ -28,12 +29,15 @@ from loopyperf.explain.candidates import (
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
 from loopyperf.memory.sectors import SECTOR
+from loopyperf.models.traffic import ArrayStream, neighbours
 from loopyperf.units import amount, number_of
 
 WASTEFUL = 1.25
 """ratio of sectors to filled sectors above which accesses count as uncoalesced; misalignment adds one sector"""
 CONFLICTING = 1.05
 """ratio of wavefronts to those without bank conflicts, above which accesses conflict"""
+OFTEN = 4
+"""loads of each sector by a group, from which to suggest that they be shared"""
 EXCESS = 1.3
 """ratio of DRAM traffic to compulsory traffic, from which to suggest a change"""
 NARROW, WIDE = 32, 128
@@ -121,9 +125,20 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
         tuple(dict.fromkeys(array for array, _ in wasted)),
         lines(each.instruction for found in wasted.values() for each in found),
         " and ".join(clauses),
-        seen.of_memory,
+        max(seen.of_memory, seen.busy(DRAM) * _unused(seen, wasted)),
         along=along,
     )
+
+
+def _unused(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]]) -> float:
+    """Return the share of the sectors from DRAM that the accesses *wasted* could save if all bytes were used."""
+    moved: dict[Way, float] = {}
+    for each in seen.review.accesses:
+        way, number = (each.array, each.kind), each.executions * each.sectors * each.reached.get(DRAM, 0.0)
+        moved[way] = moved.get(way, 0.0) + number
+    own = sum(moved.get(way, 0.0) for way in wasted)
+    used = sum(each.executions * each.mean("distinct") / SECTOR for found in wasted.values() for each in found)
+    return max(0.0, own - used) / (sum(moved.values()) or 1.0)
 
 
 def _sectors_in_words(array: str, kind: str, found: Sequence[_Access], sector: str) -> str:
@@ -149,7 +164,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
                 (array,),
                 lines(each.instruction for each in every),
                 f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.wavefronts}",
-                seen.busy(seen.review.pipeline_of_local),
+                seen.busy(seen.review.pipeline_of_local) * (1 - 1 / times),
             )
 
 
@@ -169,27 +184,58 @@ def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest that a work-item compute several results, which share loads: from local memory, or into tiles."""
+    """Suggest that loads be shared: by several results of a work-item, or by the work-items of a group."""
     graph = seen.graph
+    if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)):
+        return  # a tree reduction
     loads = [each for each in graph.instructions if is_local_load(each)]
-    if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)) or not loads:
-        return  # a tree reduction, not tiles
     arithmetic, used = (
         sum(float(each.executions) for each in some)
         for some in ([each for each in graph.instructions if each.kind == Opcode.FMA], loads)
     )
     busy = seen.busy(seen.review.pipeline_of_local)
-    if busy >= BUSY and used >= arithmetic > 0:
+    if not loads:
+        yield from _from_cache(seen)
+    elif busy >= BUSY and used >= arithmetic > 0:
         evidence = f"{number_of(round(used / arithmetic, 2), 'load')} from {seen.words.local} per multiply-add"
         yield _sharing(seen, loads, evidence, busy)
-        return
-    stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
-    fills = [each for each in graph.instructions if each.source in stored and _is_global_load(each)]
-    loaded = sum(float(each.executions) for each in fills)
-    busy = seen.busy(*seen.review.traffic.moved)
-    if fills and busy >= BUSY and used >= TREE * loaded:  # else there is hardly any reuse
-        evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
-        yield _sharing(seen, fills, evidence, busy)
+    else:
+        stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
+        fills = [each for each in graph.instructions if each.source in stored and each.kind == Opcode.LOAD]
+        fills = [each for each in fills if each.subsystem == MemorySpace.GLOBAL]
+        loaded = sum(float(each.executions) for each in fills)
+        busy = seen.busy(*seen.review.traffic.moved)
+        if fills and busy >= BUSY and used >= TREE * loaded:  # else there is hardly any reuse
+            evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
+            yield _sharing(seen, fills, evidence, busy)
+
+
+def _from_cache(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
+    """Suggest tiles in local memory or several results, if a group loads its data often from a cache."""
+    levels = [level for level in seen.review.traffic.moved if level != DRAM]
+    busy = seen.busy(*levels, seen.review.pipeline_of_local)
+    group = neighbours(seen.machine, 1)
+    found: dict[str, list[_Access]] = {}
+    for each in accesses(seen, MemorySpace.GLOBAL):
+        if each.instruction.kind == Opcode.LOAD:
+            found.setdefault(each.instruction.reference.array, []).append(each)
+    sectors = {
+        array: sum(each.executions * each.fewest_sectors for each in every) * seen.launch.warps_per_group
+        for array, every in found.items()
+    }
+    times = {
+        array: number / group.number / (group.touched(ArrayStream(array, "load"), ()) or number)
+        for array, number in sectors.items()
+    }
+    often = sorted((array for array in times if times[array] >= OFTEN), key=lambda array: -sectors[array])
+    if often and busy >= max(NEARLY, seen.busy(DRAM)):
+        yield ChangeCandidate(
+            ChangeClass.LOCAL_TILE,
+            tuple(often),
+            lines(each.instruction for array in often for each in found[array]),
+            f"each group loads the same {seen.words.sector}s of {often[0]} {times[often[0]]:.0f} times",
+            busy,
+        )
 
 
 def _sharing(seen: LaunchSeen, loads: Sequence[Instruction], evidence: str, share: float) -> ChangeCandidate:
@@ -241,10 +287,6 @@ def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         )
 
 
-def _is_global_load(instruction: Instruction) -> bool:
-    return instruction.subsystem == MemorySpace.GLOBAL and instruction.kind == Opcode.LOAD
-
-
 def _unit_axis(instruction: Instruction) -> str:
     """Return the axis or loop along which an access has unit stride; empty if there is none."""
     known = instruction.symbolic
@@ -259,7 +301,8 @@ def _unit_iname(seen: LaunchSeen, array: str) -> str:
     """Return the sequential loop along which accesses of *array* have unit stride; empty if there is none."""
     tags: Any = seen.given.arg_dict[array].dim_tags if array in seen.given.arg_dict else None
     last = [number for number, tag in enumerate(tags or ()) if getattr(tag, "stride", None) == 1]
-    parts = [part for each in seen.given.instructions for part in parts_of(each)] if last else []
+    instructions: Sequence[Any] = seen.given.instructions if last else ()
+    parts = [part for each in instructions for part in (*each.assignees, *parts_of(each))]
     for access in (part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array):
         index = access.index_tuple
         others = {name for place, part in enumerate(index) if place != last[0] for name in get_dependencies(part)}

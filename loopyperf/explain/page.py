@@ -118,25 +118,18 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
     page = template.render(
-        report=explanation,
+        _on_first_screen(explanation),
         paragraphs=paragraphs(explanation.about),
         sizes=", ".join(_stated(explanation)),
-        level=in_percent(LEVEL),
-        several=len(explanation.devices) > 1,
         lines=list(_source(explanation)),
         code=None if explanation.code is None else _code(explanation),
-        assumed=_assumed,
         amount=prefixed,
-        by_reason=by_reason,
-        bars=_bars,
-        reasons=reasons,
         memory_chart=_memory,
         timeline_chart=_timeline,
         accesses=_accesses,
         roofline_chart=_roofline_chart,
         wait_class=wait_class,
         waits=STALLS,
-        summaries={name: model.summary for name, model in MODELS.items()},
         style=Markup(_style()),
         script=Markup(script),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
@@ -144,6 +137,28 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         version=version("loopyperf"),
     )
     return printable(page)
+
+
+def first_screen_of(explanation: Explanation) -> str:
+    """Return the first screen of the page as HTML for a notebook, whose own elements keep their style."""
+    nested = re.sub(r"^( *)(?::root|html|body)(?= \{)", r"\1&", _style(), flags=re.MULTILINE)
+    screen = _environment().get_template("first_screen.html").render(_on_first_screen(without_folders(explanation)))
+    style = f"<style>\n.loopyperf-report {{\n{nested}\n}}\n</style>"
+    return printable(f'<div class="loopyperf-report">\n{style}\n{screen}</div>')
+
+
+def _on_first_screen(explanation: Explanation) -> dict[str, Any]:
+    """Return the names in the template of the first screen."""
+    return {
+        "report": explanation,
+        "level": in_percent(LEVEL),
+        "several": len(explanation.devices) > 1,
+        "assumed": _assumed,
+        "by_reason": by_reason,
+        "bars": _bars,
+        "reasons": reasons,
+        "summaries": {name: model.summary for name, model in MODELS.items()},
+    }
 
 
 def _environment() -> Environment:

@@ -115,6 +115,8 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
 class Traffic:
     """The memory traffic of all executions of a launch, in bytes."""
 
+    DERIVED = ("excess",)
+
     loaded: Mapping[str, float]
     """bytes of global and local (stack) memory that loads move through each level, the nearest level first"""
     stored: Mapping[str, float]

@@ -13,7 +13,7 @@ Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopyperf.calibration.choice import chosen_device
@@ -22,7 +22,7 @@ from loopyperf.device.device_library import DeviceChoice
 from loopyperf.device.lambdas import DRAM, level_issue
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.display import Note, NoteKind, ReportText, Shown, Table, called, kind_of, plain, without
+from loopyperf.display import Note, NoteKind, ReportText, Table, Tabular, called, kind_of, without
 from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel import Program
@@ -68,6 +68,8 @@ LaunchPredictor = Callable[[TimedLaunch], PredictedLaunch]
 @dataclass(frozen=True, slots=True)
 class LaunchUnderRoofs:
     """The work of a launch in all its executions, its predicted time, and its lower bound."""
+
+    DERIVED = ("attainable", "performance", "share", "intensities")
 
     name: str
     """name of the device program"""
@@ -117,15 +119,12 @@ class LaunchUnderRoofs:
         """Return the arithmetic intensity of each memory, in flop/B."""
         return {memory: self.flops / moved for memory, moved in self.moved.items() if moved}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the launch, including derived quantities, as JSON-serializable values."""
-        derived = {"attainable": self.attainable, "performance": self.performance, "share": self.share}
-        return {**asdict(self), **derived, "intensities": self.intensities}
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Roofline(Shown):
+class Roofline(Tabular):
     """The roofs of a device, and the launches of a kernel below them."""
+
+    ROWS = "launches"
 
     kernel: str
     """name of the kernel"""
@@ -190,20 +189,6 @@ class Roofline(Shown):
             return Table(("launch", *(f"traffic, {name}" for name in memories)), moved)
         rows = [(each.name, *_performances(each), *_intensities(each, memories)) for each in self.launches]
         return Table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the roofline as JSON-serializable values, in base SI units."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "device": self.device,
-            "model": self.model,
-            "bandwidths": dict(self.bandwidths),
-            "peaks": dict(self.peaks),
-            "launches": [each.to_dict() for each in self.launches],
-            "notes": list(self.notes),
-        }
 
 
 def _times(launch: LaunchUnderRoofs) -> tuple[str, ...]:

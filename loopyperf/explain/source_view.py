@@ -36,10 +36,6 @@ class SourceLine:
     source: str
     """name in :attr:`loopyperf.models.result.BreakdownRow.source`; empty for loops, which have no costs"""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the line as JSON-serializable values."""
-        return {"kind": self.kind, "depth": self.depth, "text": self.text, "source": self.source}
-
 
 def listing_of(kernel: Kernel) -> tuple[SourceLine, ...]:
     """Return the lines of *kernel* in schedule order, with loop bounds and grid sizes."""
@@ -169,10 +165,6 @@ class KernelCode:
     """``"OpenCL C"`` or ``"CUDA"``"""
     lines: tuple[CodeLine, ...]
     """lines of the code"""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the code as JSON-serializable values."""
-        return {"language": self.language, "lines": [[each.text, each.source] for each in self.lines]}
 
 
 def generated_code(program: Program, kernel: Kernel) -> KernelCode:

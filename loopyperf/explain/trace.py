@@ -101,17 +101,19 @@ class LaunchTrace(Shown):
             "launch": self.name,
             "times": self.times,
             "groups": self.explicit.groups,
-            "groups of the core": self.total_groups,
+            "groups_of_core": self.total_groups,
             "cycles": float(self.profile.cycles),
-            "cycles drawn": float(self.track.cycles),
+            "cycles_drawn": float(self.track.cycles),
             "instructions": len(self.profile.issues),
-            "instructions drawn": len(self.track.shown),
+            "instructions_drawn": len(self.track.shown),
         }
 
 
 @dataclass(frozen=True, repr=False)
 class Trace(Tabular):
     """The traces of a kernel's launches on one core."""
+
+    ROWS = "launches"
 
     kernel: str
     """name of the kernel"""
@@ -177,10 +179,6 @@ class Trace(Tabular):
             notes=self.notes,
             alone=f"{self.events:,}",
         )
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each launch with its drawn and simulated cycles, instructions and groups."""
-        return [launch.to_dict() for launch in self.launches]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of events, launches and notes, without the events."""

@@ -74,6 +74,9 @@ class Timeline:
 class Waiting:
     """Stall reasons of the warps of a core, as shares of stall cycles, by waiting instruction."""
 
+    OMITTED = ("timeline",)
+    DERIVED = ("total",)
+
     by_source: Mapping[str, Mapping[StallReason, float]]
     """source line -> stall reason -> share"""
     timeline: Timeline

@@ -6,7 +6,7 @@ All values are for one execution of a launch.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle
 from loopyperf.device.parts import Per, Pipeline
-from loopyperf.display import ReportText, Table, Tabular
+from loopyperf.display import ReportText, Table, Tabular, fields_of
 from loopyperf.errors import ParameterError, UnknownMetricError
 from loopyperf.idg.program import Instruction, Loop, Opcode
 from loopyperf.memory.kernel_profile import WarpClass
@@ -63,6 +63,8 @@ class LaunchCounters:
 @dataclass(frozen=True, repr=False)
 class Counters(Tabular, Mapping[str, float]):
     """Predicted profiler counters of a kernel, by launch; a mapping from metrics to values if it has one launch."""
+
+    OMITTED = ("estimate",)
 
     kernel: str
     """Name of the kernel."""
@@ -125,16 +127,7 @@ class Counters(Tabular, Mapping[str, float]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counters as plain values for JSON."""
-        return {
-            "kernel": self.kernel,
-            "sizes": dict(self.sizes),
-            "device": self.device,
-            "model": self.estimate.model,
-            "seconds": float(self.estimate),
-            "launches": [asdict(each) for each in self.launches],
-            "notes": list(self.notes),
-            "typical": dict(self.typical),
-        }
+        return {**fields_of(self), "model": self.estimate.model, "seconds": float(self.estimate)}
 
 
 def unit_of_metric(metric: str) -> str:

@@ -23,6 +23,7 @@ from loopyperf.display import (
     abridged,
     apart,
     called,
+    fields_of,
     kind_of,
     note_from_json,
     note_to_json,
@@ -64,7 +65,7 @@ Clock = Literal["device", "wall"]
 """Clock of a run time: the device's, from the start of one of many consecutive launches to the start of the next, or
 the wall clock, with the launch and the wait on the host."""
 CLOCKS: Mapping[Clock, str] = {
-    "device": "device time of consecutive launches; wall adds the wait on the host",
+    "device": "device time, without the wait on the host",
     "wall": "wall-clock time, with launch and wait on the host",
 }
 WIDE = 2.0
@@ -177,15 +178,6 @@ class Alternative:
 
     def __str__(self) -> str:
         return f"{_range(self.seconds, duration)} if {self.assumption} (uncertain: {self.reason})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the alternative as plain values for JSON."""
-        return {
-            "seconds": plain(self.seconds),
-            "arrays": list(self.arrays),
-            "assumption": self.assumption,
-            "reason": self.reason,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,33 +504,7 @@ class Estimate(_ExplainedLater, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values for JSON; arrays become lists."""
-        return {
-            "kernel": self.kernel,
-            "sizes": {name: plain(value) for name, value in self.sizes.items()},
-            "device": self.device,
-            "model": self.model,
-            "typical": plain(self.typical),
-            "counting": self.counting,
-            "seconds": plain(self.seconds),
-            "clock": self.clock,
-            "bound": self.bound,
-            "left_out": list(self.left_out),
-            "interval": None if self.interval is None else [plain(end) for end in self.interval],
-            "unsure": list(self.unsure),
-            "alternatives": [each.to_dict() for each in self.alternatives],
-            "notes": list(self.notes),
-            "columns": self.columns,
-            "breakdown": [
-                {
-                    "property": row.property,
-                    "source": row.source,
-                    "count": plain(row.count),
-                    "weight": row.weight,
-                    "seconds": plain(row.seconds),
-                }
-                for row in self.breakdown.rows
-            ],
-        }
+        return {**fields_of(self), "breakdown": plain(self.breakdown.rows)}
 
 
 def _share(part: Seconds, whole: Seconds) -> Seconds:

@@ -239,7 +239,13 @@ def names_of_variable(variable: Any) -> frozenset[str]:
 @lru_cache(maxsize=1 << 10)
 def names_in_expression(expression: Any) -> frozenset[str]:
     """Return the names in a pymbolic expression, including names of functions."""
-    return frozenset(map(str, DependencyMapper(composite_leaves=False)(expression)))
+    return frozenset(map(str, _Names(composite_leaves=False)(expression)))
+
+
+class _Names(DependencyMapper[[]]):
+    def map_type_cast(self, expr: Any) -> Any:
+        """Return the names in a Loopy cast."""
+        return self.rec(expr.child)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -12,7 +12,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice, is_one_device
-from loopyperf.display import ReportText, Table, Tabular, called, plain
+from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import (
     FitFileError,
     LoopyperfError,
@@ -269,19 +269,6 @@ class Comparison(Tabular):
             for name, seconds in self.seconds.items()
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values that JSON can hold."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "device": self.device,
-            "clock": self.clock,
-            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
-            "refusals": dict(self.refusals),
-            "first": self.first,
-        }
-
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OccupancyComparison(Tabular):
@@ -379,19 +366,6 @@ class OccupancyComparison(Tabular):
             for (groups, warps), seconds in zip(occupancies, times.tolist(), strict=True)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values that JSON can hold."""
-        return {
-            "kernel": self.kernel,
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical),
-            "device": self.device,
-            "concurrent_groups": list(self.concurrent_groups),
-            "warps": list(self.warps),
-            "seconds": {name: times.tolist() for name, times in self.seconds.items()},
-            "refusals": dict(self.refusals),
-        }
-
 
 def compare(
     program: Program,
@@ -461,11 +435,13 @@ def compare(
     slug, known = device_for(device, record)
     check_requested(record, [slug])
     first = find_model(model).name if model is not None else usual_model(slug, record)
-    names.sort(key=lambda name: name != first)
     case = Case(program, merged, typical)
     # Errors in the kernel are raised once, before the models run.
     kernel = profiled_name(case, known) if isinstance(known, Device) else ""
     estimates, refusals = Predictors(slug, known, record, compiler).predictions(names, case)
+    if model is fit is None and first not in estimates and WITHOUT_FIT in estimates:
+        first = WITHOUT_FIT  # the default fit has no weights for the kernel
+    estimates = {name: estimates[name] for name in sorted(estimates, key=lambda name: name != first)}
     clock = known.clock if isinstance(known, Device) else None
     if isinstance(known, UnknownDeviceError):
         if not estimates:

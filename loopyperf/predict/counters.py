@@ -375,6 +375,8 @@ NAMED = 3
 class ComparedCounter:
     """A predicted and a measured metric of a launch."""
 
+    DERIVED = ("error",)
+
     launch: str
     """name of the device function"""
     metric: str
@@ -402,6 +404,8 @@ class CountersComparison(Tabular):
     >>> comparison = lpp.compare_counters(predicted, "profile.csv")     # doctest: +SKIP
     >>> {row.metric: row.error for row in comparison.rows}              # doctest: +SKIP
     """
+
+    ROWS = "rows"
 
     counters: Counters
     """all predicted metrics"""
@@ -432,19 +436,6 @@ class CountersComparison(Tabular):
             tables=[Table(headings, rows, last=len(headings) - 4)],
             notes=(*self.notes, *about.notes),
         )
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each compared metric, in its unit; errors are relative."""
-        return [
-            {
-                "launch": each.launch,
-                "metric": each.metric,
-                "predicted": each.predicted,
-                "counted": each.counted,
-                "error": each.error,
-            }
-            for each in self.rows
-        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""

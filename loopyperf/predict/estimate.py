@@ -179,8 +179,7 @@ def estimate(
     case = Case(program, merged_sizes(parameters, sizes), typical)
     options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
     _check_type("wall", wall, "True or False", bool)
-    by = _latest_predictor(model, options)
-    found = by.predict(case)
+    by, found = _predicted(_latest_predictor(model, options), case, model is fit is None, compiler)
     return on_wall_clock(found, by) if wall else found
 
 
@@ -266,15 +265,20 @@ def shown_estimate(
     fit: FitChoice | ResidualModel | None,
     compiler: Compiler,
 ) -> tuple[Predictor, Estimate]:
-    """Return a predictor as :func:`given_or_named` does, and its estimate of *case*.
+    """Return a predictor as :func:`given_or_named` does, and its estimate of *case*, as :func:`estimate` predicts."""
+    by = given_or_named(given, device=device, model=model, fit=fit, compiler=compiler)
+    return _predicted(by, case, given is model is fit is None, compiler)
+
+
+def _predicted(by: Predictor, case: Case, is_default: bool, compiler: Compiler) -> tuple[Predictor, Estimate]:
+    """Return *by* and its estimate of *case*.
 
     If the default is a fit that has no weights for the kernel, the model for device parameters predicts instead.
     """
-    by = given_or_named(given, device=device, model=model, fit=fit, compiler=compiler)
     try:
         return by, by.predict(case)
     except MissingNumberError:
-        if not (given is model is fit is None) or by.model == WITHOUT_FIT or by.device_parameters is None:
+        if not is_default or by.model == WITHOUT_FIT or by.device_parameters is None:
             raise
     other = predictor(device=by.device_parameters, model=WITHOUT_FIT, compiler=compiler)
     return other, other.predict(case)

@@ -4,7 +4,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
@@ -20,7 +20,7 @@ from loopyperf.calibration.fit_library import other_backends
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.device_library import is_one_device
-from loopyperf.display import ReportText, Table, Tabular
+from loopyperf.display import ReportText, Table, Tabular, fields_of, plain
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, MeasurementError, UnknownDeviceError, unanswered
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
@@ -53,6 +53,8 @@ class Validation(Tabular, Sequence[Prediction]):
     >>> validation = lpp.validate("opencl")                             # doctest: +SKIP
     >>> max(prediction.error for prediction in validation)              # doctest: +SKIP
     """
+
+    OMITTED = ("observations", "fit")
 
     predictions: tuple[Prediction, ...]
     """one prediction for each kernel and size"""
@@ -137,19 +139,8 @@ class Validation(Tabular, Sequence[Prediction]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the validation as plain values that JSON can hold; errors are dimensionless, times in seconds."""
-        accuracy = assess(self.predictions)
-        return {
-            "device": self.device,
-            "model": self.model,
-            "predictions": [
-                {**asdict(each), "error": each.error, "is_inside": each.is_inside} for each in self.predictions
-            ],
-            "accuracy": asdict(accuracy),
-            "noise_floor": self.noise_floor,
-            "noise_floor_of_fit": None if self.fit is None else self.fit.noise_floor,
-            "slowdown": self.slowdown,
-            "refusals": dict(self.refusals),
-        }
+        noise_floor = None if self.fit is None else self.fit.noise_floor
+        return {**fields_of(self), "accuracy": plain(assess(self.predictions)), "noise_floor_of_fit": noise_floor}
 
 
 def validate(

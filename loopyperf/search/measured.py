@@ -6,7 +6,7 @@ from typing import Any
 
 from loopyperf.calibration.accuracy import regret, spearman
 from loopyperf.calibration.fit import Measured
-from loopyperf.display import ReportText, Shown, Table, tagged
+from loopyperf.display import ReportText, Table, Tabular, tagged
 from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
 from loopyperf.measurement.arguments import verify
 from loopyperf.measurement.backends.backend import Backend
@@ -25,7 +25,7 @@ TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MeasuredRanking(Shown):
+class MeasuredRanking(Tabular):
     """Variants of a kernel at one size with measured run times, fastest first."""
 
     sizes: Mapping[str, Any]

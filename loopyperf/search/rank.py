@@ -7,10 +7,10 @@ from itertools import islice
 from math import inf, log
 from typing import Any
 
-from loopyperf.calibration.choice import FitChoice
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import NoteKind, ReportText, Table, Tabular, abridged, kind_of, plain, tagged
+from loopyperf.display import NoteKind, ReportText, Table, Tabular, abridged, fields_of, kind_of, plain, tagged
 from loopyperf.errors import NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
@@ -68,6 +68,9 @@ class Ranking(Tabular):
     >>> ranking.ties
     (('large groups',), ('small groups',))
     """
+
+    OMITTED = ("variants", "errors")
+    DERIVED = ("ties",)
 
     sizes: Mapping[str, Any]
     """values of the kernels' parameters, by name"""
@@ -249,17 +252,7 @@ class Ranking(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""
-        return {
-            "sizes": plain(self.sizes),
-            "typical": plain(self.typical or {}),
-            "device": self.device,
-            "model": self.model,
-            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
-            "ties": [list(group) for group in self.ties],
-            "beaten": {each.name: {"at_least": each.at_least, "bound": each.bound} for each in self.beaten},
-            "failures": dict(self.failures),
-            "notes": list(self.notes),
-        }
+        return {**fields_of(self), "beaten": {each.name: plain(each) for each in self.beaten}}
 
 
 def rank(
@@ -355,6 +348,21 @@ def rank(
         cascade.take(task, answer)
         if progress is not None:
             progress(number, len(every) * len(stages))
+    is_default = predictor is model is fit is None and chosen.model != WITHOUT_FIT
+    if not cascade.fastest and is_default and chosen.device_parameters is not None:
+        return rank(  # the default fit has no weights for the kernels
+            variants,
+            device=chosen.device_parameters,
+            model=WITHOUT_FIT,
+            compiler=compiler,
+            bounds=bounds,
+            top=top,
+            typical=typical,
+            executor=executor,
+            time_limit=time_limit,
+            parameters=merged,
+            progress=progress,
+        )
     return ranking_of(
         chosen,
         merged,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Shown, Table, abridged, tagged
+from loopyperf.display import ReportText, Table, Tabular, abridged, tagged
 from loopyperf.errors import ParameterError
 from loopyperf.executors import Processes
 from loopyperf.models.result import Estimate
@@ -150,7 +150,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Search(Shown):
+class Search(Tabular):
     """The result of a search: a ranking of the evaluated points, and the sequence of trials.
 
     :func:`loopyperf.search` returns it.
@@ -175,6 +175,8 @@ class Search(Shown):
     >>> found.trials_until(found.seconds)
     3
     """
+
+    ROWS = "trials"
 
     ranking: Ranking
     """ranking of the evaluated points, fastest first"""
@@ -240,17 +242,6 @@ class Search(Shown):
 
         rows = abridged(self.ranking.order, row, called=1)
         return Table(("", "point", "bound by", "time", "trial"), rows, text=3)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the search as plain values; JSON can hold them if it can hold the choices."""
-        return {
-            "optimizer": self.optimizer,
-            "points": self.points,
-            "trials": [
-                {"name": each.name, "choice": dict(each.choice), "seconds": each.seconds} for each in self.trials
-            ],
-            "ranking": self.ranking.to_dict(),
-        }
 
 
 def search(

@@ -22,7 +22,7 @@ from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import NoteKind, ReportText, Shown, Table, called, without
+from loopyperf.display import NoteKind, ReportText, Table, Tabular, called, without
 from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
@@ -41,7 +41,7 @@ FIXED = (LAUNCHES, "launching")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Split(Shown):
+class Split(Tabular):
     """The groups of a kernel that each of several devices runs; :func:`loopyperf.split` returns it.
 
     Examples

@@ -18,6 +18,7 @@ Only files with names that loopyperf assigns are listed and removed.
 """
 
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -31,6 +32,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 import loopy
@@ -42,6 +44,11 @@ from loopyperf.counts.transcription import TranscriptError
 from loopyperf.display import note_from_json, note_to_json
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.files import os_reason, read_bytes, write_whole
+from loopyperf.units import duration
+
+LOG = logging.getLogger("loopyperf")
+SLOW = 1.0
+"""seconds; longer computations are logged as information, shorter ones for debugging"""
 
 LOOKS = 64
 """mean number of checks while as many bytes are written as the limit"""
@@ -356,15 +363,25 @@ def clear_memory() -> None:
 def _filed(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Found:
     folder = cache_folder()
     if folder is None:
-        return find()
+        return _computed(kind, find)
     transcript = read_entry(folder, key)
     if transcript is not None:
         # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
         with suppress(TranscriptError, ValueError, RecursionError):
             return kind.read(transcript)
-    found = find()
+    found = _computed(kind, find)
     with suppress(msgspec.ValidationError):
         write_entry(folder, key, kind.transcribed(found))
+    return found
+
+
+def _computed(kind: ResultKind[Found], find: Callable[[], Found]) -> Found:
+    """Return the result of *find*, and log its time."""
+    started = perf_counter()
+    found = find()
+    seconds = perf_counter() - started
+    level = logging.INFO if seconds >= SLOW else logging.DEBUG
+    LOG.log(level, "%s: not in the cache, computed in %s", kind.name, duration(seconds))
     return found
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from loopyperf.calibration.accuracy import Prediction, assess
-from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
+from loopyperf.device.device_library import bundled_fits
 
 FILE = bundled_fits() / "amd-r9-fury" / "linear.json"
 README = bundled_fits() / "README.md"

@@ -146,7 +146,7 @@ def test_json_of_report_is_the_explanation_with_path_and_code(tmp_path: Path):
     result = json.loads(run("report", *options, "-o", page).stdout)
     code = result["code"]
     assert result == {"path": str(page), **json.loads(run("explain", *options).stdout), "code": code}
-    assert [source for _, source in code["lines"] if source] == ["first", "second"]
+    assert [line["source"] for line in code["lines"] if line["source"]] == ["first", "second"]
 
 
 def test_page_is_named_after_the_kernel_and_keeps_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

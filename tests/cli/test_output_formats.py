@@ -21,6 +21,7 @@ DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"
 V100 = ("--set", "n=4096", "--device", "nvidia-v100")
 TABLES = {
     "estimate": ("estimate", DOUBLED, *V100),
+    "estimate on two devices": ("estimate", DOUBLED, *V100, "--device", "nvidia-h200"),
     "compare": ("compare", DOUBLED, *V100),
     "compare over the occupancy": ("compare", DOUBLED, *V100, "--occupancy"),
     "counters": ("counters", DOUBLED, *V100),
@@ -102,3 +103,15 @@ def test_estimate_of_several_sizes_has_a_row_for_each_and_a_plot(tmp_path: Path)
     assert (tmp_path / "sizes.png").read_bytes().startswith(b"\x89PNG")
     refused = run("estimate", DOUBLED, "--set", "n=1k", "--plot", tmp_path / "sizes.png")
     assert (refused.exit_code, "--plot needs one size with several values" in refused.stderr) == (2, True)
+
+
+def test_estimate_on_several_devices_has_a_row_and_a_number_for_each():
+    devices = ("nvidia-v100", "nvidia-h200")
+    command = ("estimate", DOUBLED, "--set", "n=4096", "--device", ",".join(devices))
+    expected = [lpp.estimate(doubled(), n=4096, device=device) for device in devices]
+    rows = run(*command).stdout.splitlines()[2:4]
+    assert [row.split()[:2] for row in rows] == [[each.device, each.model] for each in expected]
+    assert run(*command, "--quiet").stdout.splitlines() == [each.alone for each in expected]
+    assert json.loads(run(*command, "--json").stdout) == [each.to_dict() for each in expected]
+    refused = run(*command, "--set", "k=1,2", "--plot", "sizes.svg")
+    assert re.match(r"Error: --plot needs one size with several values, .*, and one device ", refused.stderr)

@@ -121,3 +121,10 @@ def test_repeated_device_or_model_is_a_usage_error(option: str, name: str):
     refused = run("explain", DOUBLED, option, name, option, name)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"Error: Invalid value for '{option}': {name} is given twice ")
+
+
+def test_several_devices_or_variants_are_refused_where_one_is_needed():
+    refused = run("advise", DOUBLED, "--device", "nvidia-v100,nvidia-a100")
+    assert "give only one, got nvidia-v100 and nvidia-a100" in refused.stderr
+    tiles = Path(__file__).parents[2] / "docs" / "tutorial" / "tiles.py"
+    assert run("estimate", f"{tiles}:variants").stderr.endswith("; `loopyperf rank` compares variants\n")

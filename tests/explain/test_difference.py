@@ -79,7 +79,7 @@ def test_why_names_sectors_if_accesses_become_coalesced():
 
 def test_why_names_wavefronts_if_a_tile_is_padded():
     # With rows of 16 words, the 16 words of a column are in two banks, 8 in each; with rows of 17, in 16 banks.
-    assert mended("product").why.startswith("3.7 times as fast: shared memory and L1 are busy for")
+    assert mended("product").why.startswith("3.7 times as fast: load/store (shared memory, L1) is busy for")
     assert mended("product").why.endswith("wavefronts of b_fetch fall from 8 to 1 per access")
     assert spoiled("product").why.startswith("3.7 times as long: ")
     assert spoiled("product").why.endswith("wavefronts of b_fetch rise from 1 to 8 per access")
@@ -134,7 +134,7 @@ def test_devices_of_two_vendors_have_the_terms_of_their_vendors():
     build, sizes = PLANTED["product"]
     found = lpp.diff(build(mended=True), device=[V100, "amd-r9-fury"], **sizes)
     assert "LDS is busy for" in found.why
-    assert "shared memory and L1 for" in found.why
+    assert "load/store (shared memory, L1) for" in found.why
     assert found.why.endswith("on nvidia-v100")
 
 

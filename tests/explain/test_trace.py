@@ -64,7 +64,7 @@ def test_file_contains_the_notes_on_omitted_parts() -> None:
     read = " ".join(str(found).split())
     assert all(note in read for note in found.notes)
     (metadata,) = found.document["otherData"]["launches"]
-    assert metadata["groups"] == launch.explicit.groups < metadata["groups of the core"]
+    assert metadata["groups"] == launch.explicit.groups < metadata["groups_of_core"]
 
 
 def test_more_events_cover_more_cycles() -> None:

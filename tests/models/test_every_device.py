@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.cli.devices_command import Answering
+from loopyperf.cli.device_text import Answering
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.stages.stages import staged

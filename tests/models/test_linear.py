@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.calibration.fits import load_fit
+from loopyperf.device.device_library import bundled_fits
 from loopyperf.models.linear import linear_time
 from tests.minimal_fit import Weighted
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
-from pymbolic.mapper.substitutor import SubstitutionMapper
+from loopy.symbolic import SubstitutionMapper
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.sizes import Typical

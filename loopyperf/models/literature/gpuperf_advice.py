@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
-from loopyperf.display import ReportText, Shown, Table
+from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.idg.program import Opcode
 from loopyperf.models.demand import cached_for_launch, is_floating_point
 from loopyperf.models.literature.gpuperf import Analysis
@@ -48,8 +48,12 @@ class Benefit:
     """Techniques to try."""
 
 
+PARTS = ("t_exec", "t_comp", "t_mem", "t_overlap", "t_mem_visible", "t_fp", "t_mem_min")
+"""times of GPUPerf that an advice exports"""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Advice(Shown):
+class Advice(Tabular):
     """GPUPerf's analysis of one launch: its time, its bound, and the potential benefits.
 
     Printing an advice shows the time, the benefits, and techniques to try. :func:`loopyperf.advise` returns one for
@@ -75,6 +79,9 @@ class Advice(Shown):
     >>> sorted(each.name for each in advice.benefits)
     ['B_fp', 'B_itilp', 'B_memlp', 'B_serial']
     """
+
+    OMITTED = ("clock", "analysis")
+    DERIVED = ("seconds", "bound", "parts")
 
     launch: str
     """Name of the device program."""
@@ -145,26 +152,10 @@ class Advice(Shown):
         named = {sentence for each in self.worth for sentence in each.evidence}
         return tuple(each for each in self.scattered if each not in named)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the advice as plain values for JSON."""
-        names = ("t_exec", "t_comp", "t_mem", "t_overlap", "t_mem_visible", "t_fp", "t_mem_min")
-        return {
-            "launch": self.launch,
-            "seconds": self.seconds,
-            "bound": self.bound,
-            "parts": {name: float(getattr(self.analysis, name)) / self.clock for name in names},
-            "benefits": [
-                {
-                    "name": each.name,
-                    "meaning": each.meaning,
-                    "seconds": each.seconds,
-                    "evidence": list(each.evidence),
-                    "techniques": list(each.techniques),
-                }
-                for each in self.benefits
-            ],
-            "scattered": list(self.scattered),
-        }
+    @property
+    def parts(self) -> dict[str, float]:
+        """Return the times of GPUPerf's analysis, in seconds."""
+        return {name: float(getattr(self.analysis, name)) / self.clock for name in PARTS}
 
 
 def advice_on(launch: TimedLaunch) -> Advice:

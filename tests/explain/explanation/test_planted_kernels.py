@@ -24,7 +24,7 @@ CAUSES = {
     "nested sums": ("reduce once", "limited by barriers: 9 barriers per iteration of k"),
     "chained": (
         "partial sums",
-        "bound by the latency of dependent instructions: each addition to the sum over k waits",
+        "bound by the latency of dependent instructions: each step of the reduction over k waits",
     ),
     "redundant": ("redundant work", "nothing depends on i_inner, i_outer: 1,024 work-items compute the same"),
     "transposed": ("transpose", "each store of b takes 32 sectors (minimum 4)"),
@@ -33,6 +33,12 @@ CAUSES = {
     "short": ("fewer launches", "dominated by launch overhead"),
     "tiled": ("several results", "2 loads from shared memory per multiply-add"),
     "by rows": ("transpose", "each load of a takes 32 sectors (minimum 4)"),
+    "angles": ("single precision", "(i / n), 6.2831853 makes 89 % of the arithmetic double precision"),
+    "accumulated": ("partial sums", "each step of the reduction over k waits"),
+    "records": ("transpose", "each store of out takes 32 sectors (minimum 4)"),
+    "planes": ("coalesce", "each load of a takes 32 sectors (minimum 4) and each store of out takes 32 sectors"),
+    "filtered": ("local tile", "each group loads the same sectors of a"),
+    "tiny groups": ("larger groups", "131,072 groups of 8 work-items fill 25 % of the lanes"),
 }
 """by kernel: the kind of the finding that names the cause, and a part of the sentence on the cause"""
 BY_HAND = ("reduction", "short")
@@ -47,12 +53,18 @@ SMALL = {
     "contended": {"n": 1024},
     "histogram": {"n": 1024},
     "chained": {"n": 128, "m": 16},
-    "redundant": {"n": 64, "m": 64},
+    "redundant": {"n": 64, "m": 128},
     "transposed": {"n": 64},
     "spilling": {"n": 256, "m": 3},
     "beyond the cache": {"n": 512, "m": 16},
     "tiled": {"n": 128},
     "by rows": {"n": 256, "m": 64},
+    "angles": {"n": 1024},
+    "accumulated": {"n": 128, "m": 16},
+    "records": {"n": 256},
+    "planes": {"n": 32},
+    "filtered": {"n": 256},
+    "tiny groups": {"n": 256},
 }
 """sizes at which to execute the changed kernels"""
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
 
 import loopyperf as lpp
-from loopyperf.explain import execution_candidates, memory_candidates
+from loopyperf.explain import execution_candidates, findings, memory_candidates
 from tests.explain.explanation.every_recipe import V100, every_recipe
 from tests.explain.explanation.on_pocl import assert_same_results
 from tests.random_kernels import RandomKernel, random_kernels
@@ -56,7 +56,8 @@ def for_random_kernels(first: int, test: Callable[[Any, Mapping[str, int]], None
 @pytest.fixture(autouse=True)
 def thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make candidates of wastes that are small or that do not matter: random kernels are short."""
-    monkeypatch.setattr(execution_candidates, "SHORT_LAUNCH", 0.0)
+    monkeypatch.setattr(execution_candidates, "launched", lambda seen: iter(()))
+    monkeypatch.setattr(findings, "SMALL", 0.0)
     monkeypatch.setattr(execution_candidates, "WAITED_MOST", 0.0)
     for module in (execution_candidates, memory_candidates):
         monkeypatch.setattr(module, "BUSY", 0.0)
@@ -71,6 +72,7 @@ def test_time_of_each_finding_is_that_of_the_changed_kernel(first: int):
         for each in lpp.advise(unit, device=V100, parameters=sizes).findings:
             found.update([str(each.kind)])
             if each.seconds is not None:
+                found.update(["with a time"])
                 changed = each.apply(unit)
                 estimate = lpp.estimate(changed, device=V100, model="pipeline", parameters=sizes)
                 assert estimate.seconds == pytest.approx(each.seconds, rel=1e-9), each.change
@@ -78,6 +80,7 @@ def test_time_of_each_finding_is_that_of_the_changed_kernel(first: int):
                 assert each.seconds >= roofline.seconds * (1 - 1e-9), each.change
 
     for_random_kernels(first, holds)
+    print(dict(found))
     assert found
 
 

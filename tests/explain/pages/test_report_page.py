@@ -25,7 +25,7 @@ from loopyperf.explain.drawings import REACH, SVG, embedded
 from loopyperf.explain.page import sentence_without_folders
 from loopyperf.explain.report import Report
 from loopyperf.models.result import Alternative
-from loopyperf.units import duration, prefixed
+from loopyperf.units import duration, prefixed, unbroken
 from tests.explain.pages.report_kernels import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
@@ -262,6 +262,22 @@ def test_error_without_a_dependency_names_the_extra(module: str):
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(r"pip install 'loopyperf\[(report|plots)\]'$", done.stderr.splitlines()[-1])
+
+
+def test_notebooks_show_the_first_screen_and_keep_their_own_style(monkeypatch: pytest.MonkeyPatch):
+    found = lpp.explain(hostile(), n=4096, device="nvidia-v100", models=["roofline"], findings=False)
+    html = found._repr_html_()
+    screen = Page(html)
+    assert unbroken(found.devices[0].estimate.time_in_words) in screen.texts
+    assert (screen.names["article"], screen.names["h1"], screen.names["script"]) == (1, 0, 0)
+    sheet = re.findall(r"<style>\s*(.*?)\s*</style>", html, re.DOTALL)[0]
+    depths = [sheet[:place].count("{") - sheet[:place].count("}") for place in range(len(sheet))]
+    assert sheet.startswith(".loopyperf-report {")
+    assert min(depths[sheet.index("{") + 1 :]) == 1  # all rules are nested in the first one
+    assert re.findall(r":root|\b(?:html|body) {", sheet) == []
+    monkeypatch.delitem(sys.modules, "loopyperf.explain.page")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert found._repr_html_() == found.report_text().html()
 
 
 def test_report_is_a_function_after_importing_the_package():

@@ -1,6 +1,7 @@
 """Results of models are cached by kernel, sizes and device, in memory and in files."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -53,6 +54,16 @@ def test_repeated_estimate_is_equal_and_needs_no_graphs(forgets, name, folder, f
     assert whole(again) == whole(first)
     assert str(again) == str(first)
     assert again.to_dict() == first.to_dict()
+
+
+def test_what_is_not_cached_is_logged_with_its_time(folder: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("DEBUG", "loopyperf")
+    ask()
+    assert [each for each in caplog.messages if re.fullmatch(r"answer: not in the cache, computed in .* .?s", each)]
+    caplog.clear()
+    recent.clear_memory()
+    ask()
+    assert caplog.messages == []
 
 
 def test_uncached_estimate_needs_graphs(forbid):
