@@ -24,6 +24,8 @@ STAMP = $(VENV)/.installed
 export POCL_MAX_PTHREAD_COUNT = 1
 # What is tested and timed is computed, and leaves the user's cache alone.
 export LOOPYPERF_CACHE = 0
+# Containers often set it; then each process that a test starts compiles the package, and pytest rewrites all asserts.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: env opencl browser demo docs benchmark check core sanitize test test-slow test-oldest notebooks accuracy corpora lint clean
 env: $(STAMP)

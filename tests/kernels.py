@@ -1,7 +1,25 @@
 """Small kernels that several tests use, with their counts."""
 
+from typing import Any
+
 import loopy as lp
 import numpy as np
+
+
+def make_kernel(domains: Any, code: Any, *arguments: Any, **options: Any) -> lp.TranslationUnit:
+    """Return Loopy's kernel of *code* with *arguments*, in the language version that all tests use."""
+    given = [list(arguments)] if arguments else []
+    return lp.make_kernel(domains, code, *given, lang_version=(2018, 2), **options)
+
+
+def floats(names: str, shape: Any, **layout: Any) -> lp.GlobalArg:
+    """Return arrays of 32-bit floats in global memory."""
+    return lp.GlobalArg(names, np.float32, shape=shape, **layout)
+
+
+def integers(names: str) -> lp.ValueArg:
+    """Return arguments that are 32-bit integers, mostly sizes."""
+    return lp.ValueArg(names, np.int32)
 
 
 def doubled(size: str = "n", group: int = 16, dtype: type[np.integer] | None = np.int32) -> lp.TranslationUnit:

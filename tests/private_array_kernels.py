@@ -6,22 +6,21 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
+from tests.kernels import floats, integers, make_kernel
+
 F64 = np.float64
 
 
 def _kernel(domains: list[str], code: str, length: int) -> lp.TranslationUnit:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         domains,
         code,
-        [
-            lp.GlobalArg("x,y", F64, shape=lp.auto, dim_tags="stride:n,stride:1"),
-            lp.GlobalArg("which", np.int32, shape=32),
-            lp.TemporaryVariable("a", F64, shape=(length,), address_space=lp.AddressSpace.PRIVATE),
-            lp.ValueArg("n", np.int32),
-            ...,
-        ],
+        lp.GlobalArg("x,y", F64, shape=lp.auto, dim_tags="stride:n,stride:1"),
+        lp.GlobalArg("which", np.int32, shape=32),
+        lp.TemporaryVariable("a", F64, shape=(length,), address_space=lp.AddressSpace.PRIVATE),
+        integers("n"),
+        ...,
         assumptions="n >= 1",
-        lang_version=(2018, 2),
         seq_dependencies=True,
         name="columns",
     )
@@ -67,7 +66,7 @@ def in_triangle(length: int) -> lp.TranslationUnit:
 def in_square(index: str, domain: str, columns: int, *, written_out: bool = True) -> lp.TranslationUnit:
     """Return a kernel that uses the elements *index* of a private array of 16 rows: those of i and j in *domain*."""
     inames = f"0<=t<32 and 0<=i,o<16 and 0<=j,p<18 and {domain} and {domain.replace('i', 'o').replace('j', 'p')}"
-    unit = lp.make_kernel(
+    unit = make_kernel(
         f"[n] -> {{[t, i, j, o, p]: {inames}}}",
         f"""
         for t
@@ -79,13 +78,10 @@ def in_square(index: str, domain: str, columns: int, *, written_out: bool = True
             end
         end
         """,
-        [
-            lp.GlobalArg("x,y", np.float32, shape="16,18,n"),
-            lp.TemporaryVariable("a", np.float32, shape=(16, columns), address_space=lp.AddressSpace.PRIVATE),
-            lp.ValueArg("n", np.int32),
-        ],
+        floats("x,y", "16,18,n"),
+        lp.TemporaryVariable("a", np.float32, shape=(16, columns), address_space=lp.AddressSpace.PRIVATE),
+        integers("n"),
         assumptions="n >= 32",
-        lang_version=(2018, 2),
         seq_dependencies=True,
         name="square",
     )
@@ -96,7 +92,7 @@ def in_square(index: str, domain: str, columns: int, *, written_out: bool = True
 def product_tile(width: int, dtype: type) -> lp.TranslationUnit:
     """Return a matrix product in which each work-item keeps *width* x *width* sums, in loops that Loopy unrolls."""
     unrolled, tile = "ijabcdef", 16 * width
-    unit = lp.make_kernel(
+    unit = make_kernel(
         f"{{[gi, gj, ti, tj, k, {','.join(unrolled)}]: 0 <= gi, gj < n/{tile} and 0 <= ti, tj < 16 and 0 <= k < n"
         f" and 0 <= {','.join(unrolled)} < {width}}}",
         f"""
@@ -120,14 +116,11 @@ def product_tile(width: int, dtype: type) -> lp.TranslationUnit:
             end
         end
         """,
-        [
-            lp.GlobalArg("A,B,C", dtype, shape="n,n"),
-            lp.TemporaryVariable("acc", dtype, shape=(width, width)),
-            *(lp.TemporaryVariable(name, dtype, shape=(width,)) for name in ("left", "right")),
-            lp.ValueArg("n", np.int32),
-        ],
+        lp.GlobalArg("A,B,C", dtype, shape="n,n"),
+        lp.TemporaryVariable("acc", dtype, shape=(width, width)),
+        *(lp.TemporaryVariable(name, dtype, shape=(width,)) for name in ("left", "right")),
+        integers("n"),
         assumptions=f"n >= {tile} and n mod {tile} = 0",
-        lang_version=(2018, 2),
         seq_dependencies=True,
         name="product",
         target=lp.CudaTarget(),
@@ -164,7 +157,7 @@ def vector_sums(
     axes = ("N1,N0", "N0") if in_vectors else ("N2,N1", "N1")
     shape = most if rows == "r" else rows
     inames = f"0<=g,t<32 and 0<=k<{terms} and 0<=m,i,o<{rows} and 0<=u,v,w,s<{width}"
-    unit = lp.make_kernel(
+    unit = make_kernel(
         f"[n, r] -> {{[g, t, k, m, i, o, u, v, w, s]: {inames}}}",
         """
         for g, t
@@ -176,16 +169,13 @@ def vector_sums(
             y[o, 32*g + t, w] = acc[o, w] {dep=sum}
         end
         """,
-        [
-            lp.GlobalArg("a", dtype, shape=(shape, "n")),
-            lp.GlobalArg("b", dtype, shape=("n", 1024, width), dim_tags=f"{axes[0]},{vector}"),
-            lp.GlobalArg("y,z", dtype, shape=(shape, 1024, width), dim_tags=f"{axes[0]},{vector}"),
-            lp.TemporaryVariable("acc", dtype, shape=(shape, width), dim_tags=f"{axes[1]},{vector}"),
-            lp.TemporaryVariable("row", dtype, shape=(width,), dim_tags=vector),
-            lp.ValueArg("n,r", np.int32),
-        ],
+        lp.GlobalArg("a", dtype, shape=(shape, "n")),
+        lp.GlobalArg("b", dtype, shape=("n", 1024, width), dim_tags=f"{axes[0]},{vector}"),
+        lp.GlobalArg("y,z", dtype, shape=(shape, 1024, width), dim_tags=f"{axes[0]},{vector}"),
+        lp.TemporaryVariable("acc", dtype, shape=(shape, width), dim_tags=f"{axes[1]},{vector}"),
+        lp.TemporaryVariable("row", dtype, shape=(width,), dim_tags=vector),
+        integers("n,r"),
         assumptions="n >= 8 and 1 <= r <= 8",
-        lang_version=(2018, 2),
         name="vector_sums",
         preambles=[("10_vectors", CUDA_VECTORS)] if in_vectors else [],
         silenced_warnings="v1_scheduler_fallback",

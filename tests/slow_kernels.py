@@ -3,17 +3,15 @@
 import loopy as lp
 import numpy as np
 
+from tests.kernels import make_kernel
+
 LANG = (2018, 2)
 
 
 def copy(*, mended=False):
     """out = a, uncoalesced: neighboring work-items access different rows."""
-    knl = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}",
-        "out[i, j] = a[i, j]",
-        assumptions="n >= 256 and n mod 256 = 0",
-        name="copy",
-        lang_version=LANG,
+    knl = make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "out[i, j] = a[i, j]", assumptions="n >= 256 and n mod 256 = 0", name="copy"
     )
     knl = lp.add_dtypes(knl, {"a": np.float32})
     if mended:
@@ -25,12 +23,11 @@ def copy(*, mended=False):
 
 def product(*, mended=False):
     """c = a·bᵀ, with bank conflicts: the columns of the tile of b lie in few banks."""
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k]*b[j, k])",
         assumptions="n >= 16 and n mod 16 = 0",
         name="product",
-        lang_version=LANG,
     )
     knl = lp.add_dtypes(knl, {"a": np.float32, "b": np.float32})
     knl = lp.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
@@ -47,12 +44,11 @@ def product(*, mended=False):
 def contraction(*, mended=False):
     """c = a·b, with low occupancy or spills: each work-item has accumulators for many columns."""
     width = 60 if mended else 120
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i, j, k]: 0 <= i < n and 0 <= j < 240 and 0 <= k < m}",
         "c[j, i] = sum(k, a[k, i]*b[k, j])",
         assumptions="n >= 128 and n mod 128 = 0 and m >= 1",
         name="contraction",
-        lang_version=LANG,
     )
     knl = lp.add_dtypes(knl, {"a": np.float64, "b": np.float64})
     knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
@@ -86,16 +82,16 @@ def reduction(*, mended=False):
         lp.TemporaryVariable(f"t{each}", shape=(256 >> each,), dtype=np.float32, address_space=lp.AddressSpace.LOCAL)
         for each in (0, *STAGES)
     ]
-    knl = lp.make_kernel(
+    knl = make_kernel(
         [
             "{[g, k, w]: 0 <= g < n and 0 <= k < m and 0 <= w < 256}",
             *(f"{{[{name}]: 0 <= {name} < {length}}}" for name, length in lengths.items()),
         ],
         f"<> acc = 0 {{id=init, inames=g:w}}{once if mended else each_time}",
-        [*tiles, ...],
+        *tiles,
+        ...,
         assumptions="n >= 1 and m >= 1",
         name="reduction",
-        lang_version=LANG,
     )
     knl = lp.add_dtypes(knl, {"a": np.float32})
     return lp.tag_inames(knl, dict.fromkeys([*lengths, "w"], "l.0") | {"g": "g.0"})
@@ -104,12 +100,11 @@ def reduction(*, mended=False):
 def tail(*, mended=False):
     """Sums of sines in 84 large groups: most cores of a V100 execute one, and some execute two."""
     size = 128 if mended else 1024
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < m}",
         "out[i] = sum(k, sin(a[i]*k))",
         assumptions="n >= 1024 and n mod 1024 = 0 and m >= 1",
         name="tail",
-        lang_version=LANG,
     )
     knl = lp.add_dtypes(knl, {"a": np.float32})
     return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")

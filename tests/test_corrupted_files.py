@@ -46,7 +46,7 @@ from tests.stages.test_profiles import FORMS as PROFILES
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
-MUTATIONS = int(os.environ.get("MUTATIONS", "200"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "100"))
 """number of changed files of each kind"""
 ALL = max(MUTATIONS, 1000)
 """number of changed files of each kind in the slow test"""

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import paper_figures
 import pytest
 from papers import barriers, matrix_multiplication, staircase
-from papers.pictures import PICTURES
-
-pytest.importorskip("matplotlib")
 
 PANELS = {
     "cornelis-3": ["Fermi, 8x8", "Fermi, 16x16", "Pascal, 8x8", "Pascal, 16x16"],
@@ -24,6 +22,13 @@ PANELS = {
 
 
 @pytest.fixture
+def pictures() -> dict[str, Any]:
+    """Return the function that draws each figure."""
+    pytest.importorskip("matplotlib")
+    return pytest.importorskip("papers.pictures").PICTURES
+
+
+@pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Use small matrices and few loop iterations; other tests check the values of the curves."""
     monkeypatch.setattr(matrix_multiplication, "SIDE", 32)
@@ -34,14 +39,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     staircase.graph.cache_clear()
 
 
-def test_every_simulated_figure_has_a_plot():
-    assert list(PICTURES) == list(paper_figures.FIGURES) == list(PANELS)
+def test_every_simulated_figure_has_a_plot(pictures: dict[str, Any]):
+    assert list(pictures) == list(paper_figures.FIGURES) == list(PANELS)
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("name", PICTURES)
-def test_plot_has_a_nonempty_panel_for_each_panel_of_the_paper(name: str):
-    figure = PICTURES[name](list(paper_figures.FIGURES[name]()))
+@pytest.mark.parametrize("name", PANELS)
+def test_plot_has_a_nonempty_panel_for_each_panel_of_the_paper(name: str, pictures: dict[str, Any]):
+    figure = pictures[name](list(paper_figures.FIGURES[name]()))
     figure.draw_without_rendering()
     labels = [ax.get_xlabel() for ax in figure.axes]
     assert [label.rpartition(": ")[0] for label in labels] == PANELS[name]

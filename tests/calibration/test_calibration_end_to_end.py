@@ -17,7 +17,6 @@ from loopyperf.errors import (
 )
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.backend import MeasuredTimes
-from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 from tests.kernels import doubled
 from tests.measurement.synthetic import SyntheticBackend
@@ -144,13 +143,6 @@ def test_archive_and_fit_are_written_to_the_given_paths(backend, kernels, own_da
     assert not own_data.exists()
 
 
-def test_progress_reaches_the_number_of_kernels_before_the_fit(backend, kernels):
-    shown = []
-    calibrate(backend, kernels, progress=shown.append)
-    measuring = [("measuring", done, 11) for done in range(12)]
-    assert [(p.stage, p.done, p.total) for p in shown] == [*measuring, ("fitting", 0, 0)]
-
-
 def test_kernels_beyond_the_model_are_measured_but_not_fitted(backend, kernels, tmp_path):
     file = kernels / "vectors.py"
     file.write_text(file.read_text().replace("steps=3,", 'steps=3, beyond="caches" if label == "sum" else "",'))
@@ -167,14 +159,6 @@ def test_fit_records_the_properties_of_its_kernels(backend, kernels):
     assert rows["f32 mul"].classes == ("long vectors", "vectors")
     assert all(row.inflation >= 1 for row in rows.values() if row.configurations)
     assert rows["f64 div"].gap == "no kernel has it"
-
-
-def test_replayed_archive_gives_the_same_fit(backend, kernels, tmp_path):
-    archive = tmp_path / "raw.jsonl"
-    fit = calibrate(backend, kernels, archive=archive)
-    again = calibrate(ReplayBackend(archive), kernels)
-    assert again.weights == fit.weights
-    assert again.residuals == fit.residuals
 
 
 def test_fit_uses_wall_clock_times_instead_of_device_times(kernels):

@@ -26,7 +26,6 @@ PUBLISHED = lpp.Fit(
     weights={"launches": 0.0},
 )
 SIZES = (2**14, 2**16, 2**18, 2**20)
-WORK = {"launches": 3e-6, "global load 32-bit stride 1": 4e-12, "global store 32-bit stride 1": 5e-12}
 
 
 def table() -> list[lpp.Measured]:

@@ -36,36 +36,6 @@ def test_bundled_fit_is_found_by_its_device():
     assert find_fit("amd-r9-fury") == load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
 
 
-def test_user_fit_takes_precedence_over_the_bundled_one():
-    save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
-    assert find_fit("amd-r9-fury").source == "own"
-
-
-def test_explicit_path_takes_precedence_over_a_user_fit(tmp_path: Path):
-    save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
-    save_fit(fit_from("explicit"), tmp_path / "mine.json")
-    assert find_fit("amd-r9-fury", path=tmp_path / "mine.json").source == "explicit"
-
-
-def test_missing_explicit_path_is_refused_even_if_another_fit_exists(tmp_path: Path):
-    with pytest.raises(FitFileError, match=r"mine\.json"):
-        find_fit("amd-r9-fury", path=tmp_path / "mine.json")
-
-
-def test_corrupt_user_fit_is_refused_instead_of_skipped():
-    user_fit = user_fits() / "amd-r9-fury" / "linear.json"
-    user_fit.parent.mkdir(parents=True)
-    user_fit.write_text("{")
-    with pytest.raises(FitFileError, match="corrupt"):
-        find_fit("amd-r9-fury")
-
-
-def test_explicit_path_with_a_fit_of_another_model_is_refused(tmp_path: Path):
-    save_fit(fit_from("", model="overlap"), tmp_path / "mine.json")
-    with pytest.raises(FitFileError, match=r"mine\.json holds a fit of model 'overlap', but 'linear' was requested"):
-        find_fit("d", "linear", path=tmp_path / "mine.json")
-
-
 def cross_validation_preferring(name: str) -> CrossValidation:
     return CrossValidation((), (), {"linear, plain": 0.5, "linear, non-negative": 0.3, name: 0.1})
 
@@ -98,11 +68,6 @@ def test_default_without_cross_validation_is_the_linear_fit():
 def test_default_is_the_only_fit():
     save_fit(fit_from("own", model="overlap"), user_fits() / "d" / "overlap.json")
     assert find_fit("d").model == "overlap"
-
-
-def test_device_may_be_given_by_its_name():
-    save_fit(fit_from("own"), user_fits() / "nvidia-titan-v" / "linear.json")
-    assert find_fit("NVIDIA TITAN V").source == "own"
 
 
 @pytest.mark.parametrize("saved", ["nvidia-gtx-1060", "geforce-gtx-1060-6gb"])
@@ -187,10 +152,6 @@ def test_data_variable_must_not_name_a_file(tmp_path: Path, monkeypatch: pytest.
             LoopyperfError, match=rf"^LOOPYPERF_DATA is set to {tmp_path / 'file'}, which is not a folder; set"
         ):
             lookup()
-
-
-def test_fit_is_found_by_the_full_name_of_its_device():
-    assert find_fit("AMD Radeon R9 Fury").slug == "amd-r9-fury"
 
 
 # {{{ several backends of one device

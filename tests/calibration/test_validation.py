@@ -6,7 +6,6 @@ import pytest
 
 from loopyperf.calibration.accuracy import (
     LEAST_ERROR,
-    MOST_FOLDS,
     PIPELINES,
     PLAIN,
     ClassErrors,
@@ -17,7 +16,7 @@ from loopyperf.calibration.accuracy import (
 from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.overlap_fit import solve
-from loopyperf.calibration.problem import Observation, Problem, Solution
+from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES, FitRecipe, cross_validate
 from loopyperf.errors import CalibrationError
 
@@ -92,37 +91,6 @@ def errors_of(rows: list[Observation], name: str = PLAIN) -> dict[str, float]:
     return {errors.kernel_class: errors.errors[name] for errors in cross_validate(rows, LINEAR).table.classes}
 
 
-def recorded(fitted: list[list[Observation]]) -> FitRecipe:
-    """Return a candidate that appends its training observations to *fitted*."""
-
-    def kept(problem: Problem) -> Solution:
-        fitted.append(list(problem.observations))
-        return solve(problem)
-
-    return FitRecipe("linear, non-negative", "linear", "counts", kept)
-
-
-def test_no_class_is_fitted_and_tested_in_one_split():
-    rows = [observed(name, seconds, x=3) for name in "abc" for seconds in (1.0, 2.0, 3.0)]
-    fitted: list[list[Observation]] = []
-    table = cross_validate(rows, [recorded(fitted)]).table
-    assert [errors.kernel_class for errors in table.classes] == ["a", "b", "c"]
-    assert fitted == [[row for row in rows if row.kernel_class != left_out] for left_out in "abc"]
-
-
-def test_several_of_many_classes_are_held_out_together():
-    rows = [
-        observed(f"class {number}", 1.0 + number, x=3 + number) for number in range(25) for _ in range(number % 3 + 1)
-    ]
-    fitted: list[list[Observation]] = []
-    table = cross_validate(rows, [recorded(fitted)]).table
-    assert len(table.classes) == 25
-    assert len(fitted) == MOST_FOLDS
-    left_out = [{row.kernel_class for row in rows if row not in kept} for kept in fitted]
-    assert sorted(name for fold in left_out for name in fold) == sorted({row.kernel_class for row in rows})
-    assert max(len(rows) - len(kept) for kept in fitted) <= len(rows) / MOST_FOLDS + 3
-
-
 def test_errors_use_weights_fitted_to_the_other_classes():
     exact = FitRecipe("linear, non-negative", "linear", "counts", partial(solve, ridge=0.0))
     plain = next(each for each in LINEAR if each.name == PLAIN)
@@ -190,11 +158,6 @@ def test_all_classes_are_compared_if_none_is_predictable():
     result = cross_validate([observed("a", 1.0, x=1), observed("b", 1.0, y=1)], LINEAR).table
     assert result.compared == ("a", "b")
     assert result.errors[PLAIN] == 1.0
-
-
-def test_single_class_is_refused():
-    with pytest.raises(CalibrationError, match=r"at least two, got \['a'\]"):
-        cross_validate([observed("a", 1.0, x=1), observed("a", 2.0, x=2)])
 
 
 def test_kernels_beyond_counts_train_pipeline_fits_but_are_not_scored():

@@ -16,8 +16,7 @@ FILE = "from tests.slow_kernels import {name} as build\nkernel = build()\n"
 SIZES = ["--set", "n=512"]
 
 
-@pytest.mark.parametrize("name", ["build", "kernel"])
-@pytest.mark.parametrize("target", ["fixed.py", "elsewhere/fixed.py"])
+@pytest.mark.parametrize(("name", "target"), [("build", "fixed.py"), ("kernel", "elsewhere/fixed.py")])
 def test_emitted_module_returns_the_kernel_with_the_promised_time(tmp_path: Path, name: str, target: str):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"of_{name}.py").write_text(FILE.format(name="product"), encoding="utf-8")

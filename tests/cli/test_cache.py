@@ -125,13 +125,6 @@ def test_files_that_cannot_be_removed_give_status_1(folder, monkeypatch):
     assert "cannot be removed: 3 files" in refused.stdout
 
 
-def test_invalid_limit_is_refused(monkeypatch):
-    monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "2G")
-    refused = cache()
-    assert refused.exit_code == 1
-    assert "LOOPYPERF_CACHE_LIMIT must be a positive number of bytes" in refused.stderr
-
-
 def test_file_of_the_first_schema_counts_as_another_version(folder, monkeypatch):
     folder.mkdir(parents=True)
     (folder / f"{'0' * 64}.txt").write_text("as it was named before names said versions")

@@ -50,10 +50,6 @@ def bash_completions(words: str, shell: dict[str, str]) -> list[str]:
     ("words", "completed"),
     [
         ("loopyperf est", ["estimate"]),
-        ("loopyperf estimate matmul.py:tiled --mod", ["--model"]),
-        ("loopyperf estimate matmul.py:tiled --model mwp", ["mwp-cwp", "mwp-cwp-corrected"]),
-        ("loopyperf devices sh", ["show"]),
-        ("loopyperf trace --device nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
         (f"loopyperf estimate {ROOT}/docs/tutorial/matmul.py : ti", ["tiled"]),
         ("loopyperf estimate mat", ["compopt -o default", ""]),
         ("loopyperf calibrate --kernels my", ["compopt -o dirnames", ""]),
@@ -75,7 +71,11 @@ def completions(words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
+        ("loopyperf estimate matmul.py:tiled --mod", ["--model"]),
+        ("loopyperf estimate matmul.py:tiled --model mwp", ["mwp-cwp", "mwp-cwp-corrected"]),
+        ("loopyperf devices sh", ["show"]),
         ("loopyperf devices show nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
+        ("loopyperf trace --device nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
         ("loopyperf coverage --device amd", ["amd-r9-fury"]),
         ("loopyperf calibrate --backend c", ["cuda"]),
         ("loopyperf estimate matmul.py:tiled --backend o", ["opencl"]),

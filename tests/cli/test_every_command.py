@@ -213,7 +213,7 @@ BAD_INPUT = {
     ),
     "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "no size k"),
     "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 violates the kernel's assumptions"),
-    "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: doubled, outer_product"),
+    "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: make_kernel, floats"),
     "no such file": (["estimate", "nowhere.py:f"], "no Python file at nowhere.py"),
     "a file of another language": (
         ["estimate", (corrupt_fit, ":f")],
@@ -277,14 +277,6 @@ def test_bad_input_gives_a_one_line_error_and_status_1(subtests: pytest.Subtests
             assert message in lines[0]
 
 
-def test_error_in_a_process_gives_status_1_and_no_traceback():
-    main = "from loopyperf.cli import main; main()"
-    command = [sys.executable, "-c", main, "estimate", DOUBLED, "--set", "n=16", "--device", "furry"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (process.returncode, process.stdout) == (1, "")
-    assert re.fullmatch(r"Error: no device called 'furry'; nearest.*\n", process.stderr)
-
-
 def test_message_is_the_same_in_python_and_in_the_shell():
     with pytest.raises(lpp.LoopyperfError) as refused:
         lpp.estimate(doubled(), n=16, device="furry")
@@ -345,12 +337,6 @@ def test_tables_follow_columns_and_are_as_wide_as_needed_in_a_pipe(monkeypatch: 
 
 
 # {{{ the sampled model, which executes the kernel
-
-
-def test_sampled_model_needs_a_backend():
-    refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
-    assert refused.exit_code == 1
-    assert "executes part of the kernel; pass a backend: 'cuda' or 'opencl'" in refused.stderr
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")

@@ -5,10 +5,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from loopyperf.cli import estimate_command as estimate
-from loopyperf.cli.command_table import COMMANDS, program
 from loopyperf.errors import LoopyperfWarning
 from tests.cli.runner import run
 
@@ -101,13 +99,6 @@ def test_quiet_with_verbose_is_refused() -> None:
     assert "--quiet and --verbose cannot be combined" in refused.stderr
 
 
-def test_every_command_has_quiet_verbose_and_json_options(subtests: pytest.Subtests) -> None:
-    for name in sorted(COMMANDS):
-        with subtests.test(name=name):
-            help_text = run(name, "--help").stdout
-            assert all(option in help_text for option in ("-q, --quiet", "-v, --verbose", "--json"))
-
-
 def test_help_lists_the_exit_statuses() -> None:
     help_text = run("--help").stdout
     assert [line.split()[0] for line in re.findall(r"^  +\d+  .*", help_text, re.MULTILINE)] == [
@@ -116,28 +107,4 @@ def test_help_lists_the_exit_statuses() -> None:
         "2",
         "130",
         "143",
-    ]
-
-
-def completions(*words: str) -> list[str]:
-    """Return the completions of the last of *words* that the program prints for bash."""
-    environment = {
-        "_LOOPYPERF_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("loopyperf", *words)),
-        "COMP_CWORD": str(len(words)),
-    }
-    found = CliRunner().invoke(program, [], prog_name="loopyperf", env=environment)
-    return [line.partition(",")[2] for line in found.stdout.splitlines()]
-
-
-def test_bash_completes_commands_devices_and_models() -> None:
-    script = CliRunner().invoke(program, [], prog_name="loopyperf", env={"_LOOPYPERF_COMPLETE": "bash_source"})
-    assert "complete -o nosort -F _loopyperf_completion loopyperf" in script.stdout
-    assert "_LOOPYPERF_COMPLETE=bash_source" in run("--help").stdout
-    assert completions("est") == ["estimate"]
-    assert completions("compare", "--device", "nvidia-v") == ["nvidia-v100"]
-    assert completions("estimate", "--model", "gpum") == [
-        "gpumech-rr",
-        "gpumech-rr-corrected",
-        "gpumech-gto",
     ]

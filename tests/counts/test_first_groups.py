@@ -3,14 +3,13 @@
 from itertools import product
 
 import loopy as lp
-import numpy as np
 import pytest
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups, halo
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
-from tests.kernels import doubled, gathered, outer_product, triangle, two_launches
+from tests.kernels import doubled, floats, gathered, integers, make_kernel, outer_product, triangle, two_launches
 
 N = 100
 """elements in groups of 16: six full groups, and one of 4 work-items"""
@@ -18,21 +17,18 @@ N = 100
 
 def corner(group: int = 4) -> lp.TranslationUnit:
     """out[i, j] = a[i] for j ≤ i, in groups along both axes: one load and one store of each work-item with j ≤ i."""
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         """
         if j <= i
             out[i, j] = a[i]
         end
         """,
-        [
-            lp.GlobalArg("a", np.float32, shape="n"),
-            lp.GlobalArg("out", np.float32, shape="n, n"),
-            lp.ValueArg("n", np.int32),
-        ],
+        floats("a", "n"),
+        floats("out", "n, n"),
+        integers("n"),
         name="corner",
         assumptions="n >= 1",
-        lang_version=(2018, 2),
     )
     knl = lp.split_iname(knl, "i", group, outer_tag="g.1", inner_tag="l.1")
     return lp.split_iname(knl, "j", group, outer_tag="g.0", inner_tag="l.0")
@@ -40,13 +36,8 @@ def corner(group: int = 4) -> lp.TranslationUnit:
 
 def late(group: int = 16) -> lp.TranslationUnit:
     """b[i] = a[i] for i from 32 on: the first group is the third tile."""
-    knl = lp.make_kernel(
-        "{[i]: 32 <= i < n}",
-        "b[i] = a[i]",
-        [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="late",
-        assumptions="n >= 33",
-        lang_version=(2018, 2),
+    knl = make_kernel(
+        "{[i]: 32 <= i < n}", "b[i] = a[i]", floats("a, b", "n"), integers("n"), name="late", assumptions="n >= 33"
     )
     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
 
@@ -78,12 +69,12 @@ def test_groups_along_two_axes_are_cut_along_both():
 
 
 def test_loops_along_the_same_axis_are_cut_together():
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "b[i] = a[i] {id=first}\nd[j] = c[j] {id=second}",
-        [lp.GlobalArg("a, b, c, d", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        floats("a, b, c, d", "n"),
+        integers("n"),
         assumptions="n >= 1",
-        lang_version=(2018, 2),
     )
     for iname in "ij":
         knl = lp.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
@@ -135,12 +126,6 @@ def test_halo_of_an_array_of_another_launch_is_zero():
 
 
 def test_group_loop_that_starts_at_a_size_is_rejected():
-    knl = lp.make_kernel(
-        "{[i]: m <= i < n}",
-        "b[i] = 1",
-        [lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n, m", np.int32)],
-        assumptions="0 <= m < n",
-        lang_version=(2018, 2),
-    )
+    knl = make_kernel("{[i]: m <= i < n}", "b[i] = 1", floats("b", "n"), integers("n, m"), assumptions="0 <= m < n")
     with pytest.raises(UncountableError, match="group iname 'i' starts at a value that depends on sizes"):
         cut(lp.tag_inames(knl, {"i": "g.0"}), (4,), n=9, m=5)

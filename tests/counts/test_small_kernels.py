@@ -1,5 +1,6 @@
 """Test counts of small kernels of every construct against enumeration and hand-derived counts."""
 
+from collections.abc import Mapping
 from itertools import product
 
 import loopy as lp
@@ -62,45 +63,161 @@ def test_arrays_of_sizes_equal_single_sizes(subtests: pytest.Subtests) -> None:
 # {{{ by hand
 
 
+LOAD, STORE = "global load 32-bit stride 1", "global store 32-bit stride 1"
+SHARED_LOAD, SHARED_STORE = "global load 32-bit stride 0", "global store 32-bit stride 0"
+ONE_GROUP = {"launches": 1, "work-groups": 1}
+
+
 def counted(build: KernelBuilder, counting: Counting = "executed", **sizes: int) -> dict[str, int]:
     """Return the nonzero properties without the minima, which follow from the others."""
     counts = count_properties(load_kernel(build()), counting).properties().evaluate(**sizes)
     return {name: count for name, count in counts.items() if count and "min" not in name}
 
 
-def test_sequential_loop_executes_in_one_work_item() -> None:
-    assert counted(small_loops.a_sequential_loop, n=40) == {
-        "f32 mul": 40,
-        "global load 32-bit stride 0": 40,
-        "global store 32-bit stride 0": 40,
-        "launches": 1,
-        "work-groups": 1,
-    }
-
-
-def test_partial_tile_executes_only_in_part() -> None:
+BY_HAND: list[tuple[KernelBuilder, Mapping[str, int], Mapping[str, int]]] = [
     # 40 = 16 + 16 + 8: three groups, and half of the last one executes.
-    assert counted(small_loops.a_tiled_loop, n=40) == {
-        "f32 mul": 40,
-        "global load 32-bit stride 1": 40,
-        "global store 32-bit stride 1": 40,
-        "launches": 1,
-        "work-groups": 3,
-    }
-
-
-def test_triangular_loop_counts_its_triangle() -> None:
+    (small_loops.a_tiled_loop, {"n": 40}, {"f32 mul": 40, LOAD: 40, STORE: 40, "launches": 1, "work-groups": 3}),
     # Rows of 1, 2, ..., 40 entries: 40·41/2 = 820, each with a multiplication and an addition. Lanes are rows, n
     # elements apart, and access half the elements; x is the same for all lanes.
-    assert counted(small_loops.a_triangular_loop, n=40) == {
-        "f32 add": 820,
-        "f32 mul": 820,
-        "global load 32-bit stride 0": 820,
-        "global load 32-bit stride 2/>4": 820,
-        "global store 32-bit stride 1": 40,
-        "launches": 1,
-        "work-groups": 3,
-    }
+    (
+        small_loops.a_triangular_loop,
+        {"n": 40},
+        {
+            **dict.fromkeys(["f32 add", "f32 mul", SHARED_LOAD, "global load 32-bit stride 2/>4"], 820),
+            STORE: 40,
+            "launches": 1,
+            "work-groups": 3,
+        },
+    ),
+    # out = a*sqrt(b + 1) in vectors of 4, 10 times: the product has 4 components, the rest is scalar.
+    (
+        small_vectors.a_scalar_among_vectors,
+        {"n": 10},
+        {
+            **dict.fromkeys(["f32 add", "f32 special", LOAD], 10),
+            **dict.fromkeys(["global load 128-bit stride 1", "global store 128-bit stride 1"], 10),
+            "f32 mul": 40,
+            "launches": 1,
+            "work-groups": 1,
+        },
+    ),
+    # j takes three values from i on, but stays below 7: 3+3+3+3+3+2+1 = 18.
+    (
+        small_loops.a_tree_of_domains,
+        {"n": 7},
+        {"f32 add": 18, "f32 mul": 7, SHARED_LOAD: 18, SHARED_STORE: 7, **ONE_GROUP},
+    ),
+    (small_loops.nothing_to_do, {"n": 17}, {"launches": 1, "work-groups": 2}),
+    # A group of 16: each lane adds its number to zero (16 additions), then 8, 4, 2 and 1 lanes add two partial sums,
+    # 15 additions of two local loads each. Stores to local memory: 16 zeros, 16 numbers, 15 sums. Lane 0's sum is
+    # loaded and stored. Four levels need a barrier each. For 5 groups:
+    (
+        small_schedules.a_reduction_over_lanes,
+        {"n": 5},
+        {
+            "barriers": 5 * 16 * 4,
+            "f32 add": 5 * (16 + 15),
+            LOAD: 5 * 16,
+            SHARED_STORE: 5,
+            "local load 32-bit": 5 * (2 * 15 + 1),
+            "local store 32-bit": 5 * (16 + 16 + 15),
+            "launches": 1,
+            "work-groups": 5,
+        },
+    ),
+    (small_schedules.an_argmax, {"n": 5}, {SHARED_LOAD: 5, SHARED_STORE: 2, **ONE_GROUP}),  # no additions or calls
+    # 8×8 matrices in tiles of 4×4: 4 groups, 2 steps each; a step fetches 16 of a and 16 of b and multiplies 4 times
+    # per work-item. Two barriers per step: before the fetch and after it.
+    (
+        small_schedules.prefetched_tiles,
+        {"n": 8},
+        {
+            "barriers": 4 * 2 * 2 * 16,
+            **dict.fromkeys(["f32 add", "f32 mul"], 8**3),
+            **dict.fromkeys([LOAD, "local store 32-bit"], 4 * 2 * (16 + 16)),
+            "local load 32-bit": 2 * 8**3,
+            STORE: 8 * 8,
+            "launches": 1,
+            "work-groups": 4,
+        },
+    ),
+    # 70 points in groups of 16, then 65 in groups of 64: 5 + 2 groups.
+    (
+        small_schedules.two_launches,
+        {"n": 70, "m": 65},
+        {"f32 mul": 65, LOAD: 65, STORE: 70 + 65, "launches": 2, "work-groups": 5 + 2},
+    ),
+    # Three times 40 points, in groups of 16 and in groups of 32.
+    (
+        small_schedules.a_loop_around_launches,
+        {"n": 40, "t": 3},
+        {
+            **dict.fromkeys(["f32 add", "f32 mul"], 3 * 40),
+            **dict.fromkeys([LOAD, STORE], 2 * 3 * 40),
+            "launches": 2 * 3,
+            "work-groups": 3 * (3 + 2),
+        },
+    ),
+    # 40, 39 and 38 points, each time in three groups: the grid has the size of the largest launch.
+    (
+        small_schedules.a_shrinking_launch,
+        {"n": 40, "t": 3},
+        {**dict.fromkeys(["f32 mul", LOAD, STORE], 40 + 39 + 38), "launches": 3, "work-groups": 3 * 3},
+    ),
+    # Of 17 points, 0..4 take the first branch; 6, 8, 10, 12 and 14, but not 16, the second.
+    (
+        small_loops.nested_predicates,
+        {"n": 17},
+        {**dict.fromkeys(["f32 mul", LOAD, STORE], 5 + 5), "launches": 1, "work-groups": 2},
+    ),
+    # Of 17 points, 0, 1, 2, 15 and 16 take the branch with a, and all of them but 0 multiply; 12 divide b.
+    (
+        small_loops.nested_choices,
+        {"n": 17},
+        {"f32 add": 1, "f32 div": 12, "f32 mul": 4, LOAD: 5 + 12, STORE: 17, "launches": 1, "work-groups": 2},
+    ),
+    # a·a of two f32 is f32; with b, which is f64, the sum is f64.
+    (
+        small_accesses.double_precision,
+        {"n": 17},
+        {
+            **dict.fromkeys(["f32 mul", "f64 add", "global load 64-bit stride 1", "global store 64-bit stride 1"], 17),
+            LOAD: 2 * 17,
+            "launches": 1,
+            "work-groups": 2,
+        },
+    ),
+    # Integer arithmetic is free and integer accesses are not.
+    (
+        small_accesses.integer_arrays,
+        {"n": 17},
+        {
+            **dict.fromkeys([LOAD, "global load 64-bit stride 1", "global store 64-bit stride 1"], 17),
+            "launches": 1,
+            "work-groups": 2,
+        },
+    ),
+    # Five summands are four additions; a square is a power; exp is special. Signs and fmin are free.
+    (
+        small_accesses.every_operation,
+        {"n": 1},
+        {"f32 add": 4, "f32 div": 1, "f32 pow": 1, "f32 special": 1, LOAD: 5 + 2, STORE: 1, **ONE_GROUP},
+    ),
+    # x = a[i]; y = x·x; out[i] = y + x: scalar temporaries are not memory.
+    (small_accesses.scalar_temporaries, {"n": 1}, {"f32 add": 1, "f32 mul": 1, LOAD: 1, STORE: 1, **ONE_GROUP}),
+    # s = s + b·a[i], b an argument: s and a are loaded, s is stored.
+    (
+        small_accesses.arrays_without_axes,
+        {"n": 5},
+        {"f32 add": 5, "f32 mul": 5, SHARED_LOAD: 5 + 5, SHARED_STORE: 5, **ONE_GROUP},
+    ),
+]
+
+
+def test_counts_equal_those_derived_by_hand(subtests: pytest.Subtests) -> None:
+    for build, sizes, expected in BY_HAND:
+        with subtests.test(build.__name__):
+            assert counted(build, **sizes) == expected
 
 
 @pytest.mark.parametrize(("n", "m", "points"), [(40, 3, 37), (3, 3, 0), (3, 5, 0)])
@@ -109,87 +226,16 @@ def test_trip_count_between_two_sizes_is_their_difference(n: int, m: int, points
     assert points == counts["global load 32-bit stride 1/2"](n=n, m=m)
 
 
-def test_scalar_among_vectors_is_loaded_and_computed_once() -> None:
-    # out = a*sqrt(b + 1) in vectors of 4, 10 times: the product has 4 components, the rest is scalar.
-    assert counted(small_vectors.a_scalar_among_vectors, n=10) == {
-        "f32 add": 10,
-        "f32 mul": 40,
-        "f32 special": 10,
-        "global load 128-bit stride 1": 10,
-        "global load 32-bit stride 1": 10,
-        "global store 128-bit stride 1": 10,
-        "launches": 1,
-        "work-groups": 1,
-    }
-
-
 def test_loop_in_unrolled_copies_has_their_trip_counts() -> None:
     # 2 barriers for each sum, executed by 2 work-items: n = 3 sums in the first copy, 2 in the second.
     counts = counted(small_schedules.barriers_in_copies_of_which_each_loops_less, n=3)
     assert counts["barriers"] == 2 * 2 * (3 + 2)
 
 
-def test_tree_of_domains_is_counted_as_nested_loops() -> None:
-    # j takes three values from i on, but stays below 7: 3+3+3+3+3+2+1 = 18.
-    assert counted(small_loops.a_tree_of_domains, n=7) == {
-        "f32 add": 18,
-        "f32 mul": 7,
-        "global load 32-bit stride 0": 18,
-        "global store 32-bit stride 0": 7,
-        "launches": 1,
-        "work-groups": 1,
-    }
-
-
 @pytest.mark.parametrize(("n", "m", "stores"), [(5, 7, 12), (5, 0, 0), (0, 7, 0)])
 def test_loops_of_one_domain_are_empty_together(n: int, m: int, stores: int) -> None:
     counts = count_properties(load_kernel(small_loops.two_loops_of_one_domain())).properties()
     assert stores == counts["global store 32-bit stride 0"](n=n, m=m)
-
-
-def test_empty_kernel_only_launches_groups() -> None:
-    assert counted(small_loops.nothing_to_do, n=17) == {"launches": 1, "work-groups": 2}
-
-
-def test_reduction_over_lanes_is_a_tree() -> None:
-    # A group of 16: each lane adds its number to zero (16 additions), then 8, 4, 2 and 1 lanes add two partial sums,
-    # 15 additions of two local loads each. Stores to local memory: 16 zeros, 16 numbers, 15 sums. Lane 0's sum is
-    # loaded and stored. Four levels need a barrier each. For 5 groups:
-    assert counted(small_schedules.a_reduction_over_lanes, n=5) == {
-        "barriers": 5 * 16 * 4,
-        "f32 add": 5 * (16 + 15),
-        "global load 32-bit stride 1": 5 * 16,
-        "global store 32-bit stride 0": 5,
-        "launches": 1,
-        "local load 32-bit": 5 * (2 * 15 + 1),
-        "local store 32-bit": 5 * (16 + 16 + 15),
-        "work-groups": 5,
-    }
-
-
-def test_argmax_counts_no_additions_or_calls() -> None:
-    assert counted(small_schedules.an_argmax, n=5) == {
-        "global load 32-bit stride 0": 5,
-        "global store 32-bit stride 0": 2,
-        "launches": 1,
-        "work-groups": 1,
-    }
-
-
-def test_prefetched_tiles_are_loaded_once_per_group() -> None:
-    # 8×8 matrices in tiles of 4×4: 4 groups, 2 steps each; a step fetches 16 of a and 16 of b and multiplies 4 times
-    # per work-item. Two barriers per step: before the fetch and after it.
-    assert counted(small_schedules.prefetched_tiles, n=8) == {
-        "barriers": 4 * 2 * 2 * 16,
-        "f32 add": 8**3,
-        "f32 mul": 8**3,
-        "global load 32-bit stride 1": 4 * 2 * (16 + 16),
-        "global store 32-bit stride 1": 8 * 8,
-        "launches": 1,
-        "local load 32-bit": 2 * 8**3,
-        "local store 32-bit": 4 * 2 * (16 + 16),
-        "work-groups": 4,
-    }
 
 
 @pytest.mark.parametrize(("counting", "fetchers"), [("paper", 8), ("executed", 8 * 4)])
@@ -218,29 +264,6 @@ def test_value_per_group_is_computed_by_all_lanes(counting: Counting, lanes: int
     }
 
 
-def test_each_launch_has_its_own_groups() -> None:
-    # 70 points in groups of 16, then 65 in groups of 64: 5 + 2 groups.
-    assert counted(small_schedules.two_launches, n=70, m=65) == {
-        "f32 mul": 65,
-        "global load 32-bit stride 1": 65,
-        "global store 32-bit stride 1": 70 + 65,
-        "launches": 2,
-        "work-groups": 5 + 2,
-    }
-
-
-def test_host_loop_repeats_launches() -> None:
-    # Three times 40 points, in groups of 16 and in groups of 32.
-    assert counted(small_schedules.a_loop_around_launches, n=40, t=3) == {
-        "f32 add": 3 * 40,
-        "f32 mul": 3 * 40,
-        "global load 32-bit stride 1": 2 * 3 * 40,
-        "global store 32-bit stride 1": 2 * 3 * 40,
-        "launches": 2 * 3,
-        "work-groups": 3 * (3 + 2),
-    }
-
-
 @pytest.mark.parametrize(
     ("build", "flag", "launches"),
     [
@@ -258,17 +281,6 @@ def test_alternating_launches_are_counted_once_per_step() -> None:
     # Five steps: 0, 2 and 4 in three groups of 16, 1 and 3 in two of 32.
     counts = counted(small_schedules.launches_by_turns, n=40, t=5)
     assert (counts["launches"], counts["work-groups"]) == (5, 3 * 3 + 2 * 2)
-
-
-def test_shrinking_launch_has_a_constant_number_of_groups() -> None:
-    # 40, 39 and 38 points, each time in three groups: the grid has the size of the largest launch.
-    assert counted(small_schedules.a_shrinking_launch, n=40, t=3) == {
-        "f32 mul": 40 + 39 + 38,
-        "global load 32-bit stride 1": 40 + 39 + 38,
-        "global store 32-bit stride 1": 40 + 39 + 38,
-        "launches": 3,
-        "work-groups": 3 * 3,
-    }
 
 
 @pytest.mark.parametrize(
@@ -289,25 +301,6 @@ def test_barriers_follow_the_trip_count_of_each_group(build: KernelBuilder, roun
     assert 2 * 16 * rounds == counted(build, n=5)["barriers"]
 
 
-def test_only_points_where_predicates_hold_execute() -> None:
-    # Of 17 points, 0..4 take the first branch; 6, 8, 10, 12 and 14, but not 16, the second.
-    counts = counted(small_loops.nested_predicates, n=17)
-    assert counts["f32 mul"] == counts["global load 32-bit stride 1"] == counts["global store 32-bit stride 1"] == 5 + 5
-
-
-def test_only_the_selected_branch_executes() -> None:
-    # Of 17 points, 0, 1, 2, 15 and 16 take the branch with a, and all of them but 0 multiply; 12 divide b.
-    assert counted(small_loops.nested_choices, n=17) == {
-        "f32 add": 1,
-        "f32 div": 12,
-        "f32 mul": 4,
-        "global load 32-bit stride 1": 5 + 12,
-        "global store 32-bit stride 1": 17,
-        "launches": 1,
-        "work-groups": 2,
-    }
-
-
 def test_data_dependent_choice_between_free_branches_is_counted() -> None:
     def build() -> lp.TranslationUnit:
         return lanes(kernel("{[i]: 0<=i<n}", "out[i] = if(a[i] < 0, -1.0, 1.0)", a=np.float32))
@@ -317,43 +310,6 @@ def test_data_dependent_choice_between_free_branches_is_counted() -> None:
         "global store 32-bit stride 1": 17,
         "launches": 1,
         "work-groups": 2,
-    }
-
-
-def test_operation_has_the_type_of_its_operands() -> None:
-    # a·a of two f32 is f32; with b, which is f64, the sum is f64.
-    assert counted(small_accesses.double_precision, n=17) == {
-        "f32 mul": 17,
-        "f64 add": 17,
-        "global load 32-bit stride 1": 2 * 17,
-        "global load 64-bit stride 1": 17,
-        "global store 64-bit stride 1": 17,
-        "launches": 1,
-        "work-groups": 2,
-    }
-
-
-def test_integer_arithmetic_is_free_and_integer_accesses_are_not() -> None:
-    assert counted(small_accesses.integer_arrays, n=17) == {
-        "global load 32-bit stride 1": 17,
-        "global load 64-bit stride 1": 17,
-        "global store 64-bit stride 1": 17,
-        "launches": 1,
-        "work-groups": 2,
-    }
-
-
-def test_each_kind_of_operation_has_its_own_count() -> None:
-    # Five summands are four additions; a square is a power; exp is special. Signs and fmin are free.
-    assert counted(small_accesses.every_operation, n=1) == {
-        "f32 add": 4,
-        "f32 div": 1,
-        "f32 pow": 1,
-        "f32 special": 1,
-        "global load 32-bit stride 1": 5 + 2,
-        "global store 32-bit stride 1": 1,
-        "launches": 1,
-        "work-groups": 1,
     }
 
 
@@ -369,30 +325,6 @@ def test_each_kind_of_operation_has_its_own_count() -> None:
 )
 def test_computed_values_bound_loops_and_conditions(build: KernelBuilder, name: str, count: int) -> None:
     assert counted(build, n=20)[name] == count
-
-
-def test_scalar_temporaries_are_not_memory() -> None:
-    # x = a[i]; y = x·x; out[i] = y + x
-    assert counted(small_accesses.scalar_temporaries, n=1) == {
-        "f32 add": 1,
-        "f32 mul": 1,
-        "global load 32-bit stride 1": 1,
-        "global store 32-bit stride 1": 1,
-        "launches": 1,
-        "work-groups": 1,
-    }
-
-
-def test_scalar_in_global_memory_is_loaded_and_stored() -> None:
-    # s = s + b·a[i], b an argument: s and a are loaded.
-    assert counted(small_accesses.arrays_without_axes, n=5) == {
-        "f32 add": 5,
-        "f32 mul": 5,
-        "global load 32-bit stride 0": 5 + 5,
-        "global store 32-bit stride 0": 5,
-        "launches": 1,
-        "work-groups": 1,
-    }
 
 
 # }}}

@@ -287,10 +287,6 @@ def test_variable_loop_bound_takes_its_typical_value(split: bool) -> None:
     assert counts["global load 32-bit stride 1"] == 100 + 2700
 
 
-def test_iteration_count_of_a_variable_loop_can_be_given() -> None:
-    assert counted(row_lengths(split=False), typical={"j": 2.5})["f32 add"] == 250
-
-
 def test_split_loop_requires_typical_values_of_its_bounds() -> None:
     with pytest.raises(UncountableError, match="give a typical value of row_length") as error:
         count_properties(load_kernel(row_lengths(split=True)))
@@ -474,12 +470,6 @@ def test_sub_group_size_may_be_a_numpy_integer() -> None:
     assert counts.properties()["f32 mul"](n=32) == 4
 
 
-@pytest.mark.parametrize("options", [{"device": 5}, {"model": ["linear"]}, {"parameters": [("n", 3)]}])
-def test_estimate_option_of_the_wrong_type_is_rejected(options: Any) -> None:
-    with pytest.raises(ParameterError, match=r"must be a (name|mapping)"):
-        lpp.estimate(sparse_rows(), n=3, **options)
-
-
 # {{{ report
 
 
@@ -502,11 +492,6 @@ def test_share_left_out_is_zero_if_all_is_counted() -> None:
     assert count_properties(load_kernel(sparse_rows()), typical={"j": 27}).share_left_out({"n": 100}) == 0
 
 
-def test_invalid_on_unknown_is_rejected() -> None:
-    with pytest.raises(ParameterError, match="on_unknown must be 'refuse' or 'report', got 'ignore'"):
-        count_properties(load_kernel(sparse_rows()), on_unknown="ignore")  # pyright: ignore[reportArgumentType]
-
-
 def test_estimate_notes_list_what_was_assumed_and_left_out() -> None:
     assumed = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", typical={"j": 27})
     assert any(note.startswith("assumed: addresses depend on data (a[") for note in assumed.notes)
@@ -517,12 +502,6 @@ def test_estimate_notes_list_what_was_assumed_and_left_out() -> None:
     assert "row_j_update" in left_out.left_out
     assert ": at least " in str(left_out)
     assert "row_j_update" not in assumed.left_out
-
-
-def test_typical_values_are_part_of_the_cache_key() -> None:
-    unit = sparse_rows()
-    adds = [lpp.count(unit, typical={"j": passes}).properties()["f32 add"](n=100) for passes in (3, 4, 3)]
-    assert adds == [300, 400, 300]
 
 
 # }}}

@@ -1,11 +1,21 @@
 """Reading of device files, and errors that name the file and the field."""
 
+import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from loopyperf.device.device_files import load_description
-from loopyperf.errors import DeviceFileError
+import loopyperf as lpp
+from loopyperf.device.description import CoreLimits, Device, Throughput
+from loopyperf.device.device_files import description_text, device_slug, load_description
+from loopyperf.device.device_library import BUNDLED, known_descriptions, load_device, slug_of, without_brand
+from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_issue, level_latency, with_traffic
+from loopyperf.device.parts import Quantity, Scheduling, SharedPipeline
+from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
+from loopyperf.testing import check_device
+from tests.kernels import doubled
 
 HEADER = 'schema = 1\nname = "Made Up"\nvendor = "Acme"\narchitecture = "None"\n'
 CORES = 'cores = { value = 4, unit = "cores", source = "a paper, table 1" }\n'
@@ -105,3 +115,245 @@ def test_unknown_scheduling_policy_raises(tmp_path: Path):
     assert load(tmp_path, HEADER).scheduler == "round-robin"
     with pytest.raises(DeviceFileError, match=r"'fifo'.*scheduling"):
         load(tmp_path, HEADER + scheduling.replace("oldest-first", "fifo"))
+
+
+# {{{ device files that are written and read again are equal
+
+CATALOG = sorted(BUNDLED.glob("*.toml"))
+PROCESSOR = BUNDLED.parent / "processor.toml"
+
+
+def test_generic_processor_passes_check_device() -> None:
+    """check_device includes the round trip through a file; test_catalog.py applies it to the catalog."""
+    check_device(load_description(PROCESSOR))
+
+
+def test_catalog_covers_all_kinds_of_fields() -> None:
+    devices = [load_description(path) for path in [*CATALOG, PROCESSOR]]
+    assert any(device.lanes == "in turn" for device in devices)
+    assert any(device.pipelines for device in devices)
+    assert any(device.scheduling for device in devices)
+    assert any(device.register_allocation == "group" for device in devices)
+    assert any(level.holds_local_memory for device in devices for level in device.memory)
+
+
+def small(**changes: object) -> Device:
+    device = Device(
+        slug="small",
+        name="Small",
+        vendor="nobody",
+        architecture="none",
+        limits=CoreLimits(slug="small", place="limits"),
+        throughput=Throughput(slug="small", place="throughput"),
+    )
+    return replace(device, **changes)
+
+
+@pytest.mark.parametrize(
+    "words", ['a "quoted" word', "back\\slash", "two\nlines\ttabbed", "λ ± 1 %", "\x7f", "[x] # y"]
+)
+def test_special_characters_survive_a_round_trip(words: str, tmp_path: Path) -> None:
+    device = small(note=words).stating(cores=Quantity(3, "cores", words))
+    file = tmp_path / "small.toml"
+    file.write_text(description_text(device), encoding="utf-8")
+    assert load_description(file) == device
+
+
+def test_facts_are_saved_with_their_sources() -> None:
+    shared, scheduling = SharedPipeline("alu", "measured by me"), Scheduling("oldest-first", "a thesis")
+    text = description_text(small(pipelines=(("sfu", shared),), scheduling=scheduling))
+    assert 'sfu = { pipeline = "alu", source = "measured by me" }' in text
+    assert 'scheduling = { policy = "oldest-first", source = "a thesis" }' in text
+
+
+# }}}
+
+
+# {{{ resolution of device names and paths to device files
+
+
+def test_device_is_found_by_driver_and_product_names(subtests: pytest.Subtests):
+    for name, slug in [
+        ("nvidia-titan-v", "nvidia-titan-v"),
+        ("NVIDIA TITAN V", "nvidia-titan-v"),
+        ("TITAN V", "nvidia-titan-v"),
+        ("Tesla K40c", "nvidia-tesla-k40"),
+        ("k40", "nvidia-tesla-k40"),
+        ("NVIDIA GeForce RTX 2070", "nvidia-rtx-2070"),
+        ("Tesla V100-PCIE-16GB", "nvidia-v100"),
+        ("NVIDIA A100-SXM4-80GB", "nvidia-a100"),
+        ("NVIDIA A100-SXM4-40GB", "nvidia-a100-40"),
+        ("NVIDIA A100-PCIE-40GB", "nvidia-a100-40"),
+        ("NVIDIA A40", "nvidia-a40"),
+        ("NVIDIA H100 PCIe", "nvidia-h100-pcie"),
+        ("NVIDIA H100 80GB HBM3", "nvidia-h100"),
+        ("AMD R9 Fury", "amd-r9-fury"),
+        ("AMD Radeon R9 Fury", "amd-r9-fury"),
+        ("AMD Instinct MI300X", "amd-mi300x"),
+        ("AMD Radeon RX 6900 XT", "amd-rx-6900-xt"),
+        ("NVIDIA GeForce RTX 2080 Ti", "nvidia-rtx-2080-ti"),
+        ("Tesla T4", "nvidia-t4"),
+        ("NVIDIA RTX A6000", "nvidia-rtx-a6000"),
+        ("NVIDIA L40", "nvidia-l40"),
+        ("NVIDIA GH200 480GB", "nvidia-gh200"),
+        ("AMD Instinct MI250X", "amd-mi250x"),
+    ]:
+        with subtests.test(name=name, slug=slug):
+            assert lpp.load_device(name).slug == slug
+
+
+def test_name_without_brand_is_the_model():
+    assert without_brand("nvidia-geforce-rtx-2070") == without_brand("rtx-2070") == "rtx-2070"
+
+
+def test_device_is_found_by_the_path_of_its_file(tmp_path: Path):
+    shutil.copy(BUNDLED / "nvidia-v100.toml", tmp_path / "My V100.toml")
+    for path in (tmp_path / "My V100.toml", str(tmp_path / "My V100.toml")):
+        device = lpp.load_device(path)
+        assert (device.slug, device.cores) == ("my-v100", 80)
+
+
+@pytest.mark.parametrize("written", ["./my-v100.toml", "my-v100.toml", "../desk/my-v100.toml", "~/my-v100.toml"])
+def test_relative_and_home_paths_are_resolved(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "desk").mkdir()
+    shutil.copy(BUNDLED / "nvidia-v100.toml", tmp_path / "desk" / "my-v100.toml")
+    monkeypatch.chdir(tmp_path / "desk")
+    monkeypatch.setenv("HOME", str(tmp_path / "desk"))
+    assert lpp.load_device(written).slug == slug_of(written) == "my-v100"
+
+
+def test_error_for_other_files_shows_the_given_path(subtests: pytest.Subtests):
+    for written in ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"]:
+        for model in [None, "linear", "pipeline", "learned"]:
+            with (
+                subtests.test(written=written, model=model),
+                pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is not a device file \\(\\*\\.toml\\)"),
+            ):
+                lpp.estimate(doubled(), n=64, device=written, model=model)
+
+
+def test_user_device_file_overrides_the_bundled_file(own_data: Path):
+    own = own_data / "devices"
+    own.mkdir(parents=True)
+    text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8").replace("value = 80,", "value = 79,")
+    for name in ("nvidia-v100", "My GPU"):
+        (own / f"{name}.toml").write_text(text, encoding="utf-8")
+    assert (lpp.load_device("nvidia-v100").cores, lpp.load_device("My GPU").cores) == (79, 79)
+    origins = {known.slug: known.origin for known in known_descriptions()}
+    assert (origins["nvidia-v100"], origins["my-gpu"], origins["nvidia-a100"]) == ("user", "user", "bundled")
+    assert "my-gpu" in lpp.devices()
+
+
+def test_user_device_file_takes_shared_names(own_data: Path):
+    (own_data / "devices").mkdir(parents=True)
+    shutil.copy(BUNDLED / "nvidia-v100.toml", own_data / "devices" / "z-gpu.toml")
+    assert lpp.load_device("Tesla V100-PCIE-16GB").slug == lpp.load_device("V100").slug == "z-gpu"
+    assert lpp.load_device("nvidia-v100").slug == "nvidia-v100"
+
+
+def test_corrupt_user_device_file_raises(own_data: Path):
+    (own_data / "devices").mkdir(parents=True)
+    (own_data / "devices" / "nvidia-v100.toml").write_text("schema = ")
+    with pytest.raises(DeviceFileError, match=r"own data/devices/nvidia-v100.toml is not TOML"):
+        lpp.load_device("nvidia-v100")
+
+
+def test_error_for_unknown_device_lists_the_nearest_first(own_data: Path):
+    with pytest.raises(UnknownDeviceError) as error:
+        lpp.load_device("nvidia-titan-w")
+    message = str(error.value)
+    assert "no device called 'nvidia-titan-w'; nearest: nvidia-titan-v, " in message
+    assert f"save it in {own_data / 'devices'}" in message
+
+
+@pytest.mark.parametrize("name", ["", "NVIDIA", "GeForce", "no such card"])
+def test_brand_alone_is_not_a_device(name: str):
+    with pytest.raises(UnknownDeviceError, match="; nearest: "):
+        lpp.load_device(name)
+
+
+def test_device_of_wrong_type_raises():
+    with pytest.raises(UnknownDeviceError, match="a device must be a name or the path of a device file, got 3"):
+        lpp.load_device(3)
+
+
+def test_each_listed_device_can_be_loaded():
+    assert [lpp.load_device(name).slug for name in lpp.devices()] == list(lpp.devices())
+
+
+# }}}
+
+
+# {{{ slugs of device names
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA TITAN V", "nvidia-titan-v"),
+        ("pthread-AMD EPYC", "pocl-amd-epyc"),
+        ("cpu-znver3-AMD EPYC 7B13", "pocl-znver3-amd-epyc-7b13"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-xeon-cpu-2-20ghz"),
+        (" Tesla K40c ", "tesla-k40c"),
+        ("../../etc/passwd", "etc-passwd"),
+    ],
+)
+def test_slug_is_a_folder_name(name, slug):
+    assert slug == device_slug(name)
+
+
+def test_slug_of_a_slug_is_the_same():
+    slug = device_slug("pthread-AMD EPYC")
+    assert slug == device_slug(slug)
+
+
+# }}}
+
+
+# {{{ λ and Λ of memory levels, derived by hand from device parameters
+
+V100 = load_device("nvidia-v100")
+
+
+def test_issue_latency_follows_the_bandwidth_per_core() -> None:
+    # 869 GB/s for 80 cores at 1.38 GHz are 7.871 bytes per cycle and core: 256 bytes take 32.5 cycles.
+    assert level_issue(V100, "DRAM", 256) == pytest.approx(256 / (869e9 / (80 * 1.38e9)))
+    assert level_issue(V100, "DRAM", 256) == pytest.approx(32.52, abs=0.01)
+    assert level_latency(V100, "DRAM") == 433
+
+
+def test_measured_loads_replace_missing_memory_latency() -> None:
+    # Lemeire, Table 5, GTX 1060: a coalesced load of 128 bytes; a load of 256 bytes takes twice as long to issue.
+    device = load_device("nvidia-gtx-1060")
+    (measured,) = (each for each in device.instructions if each.name == "load global b32")
+    assert level_issue(device, "DRAM", 256) == 2 * measured.issue
+    assert level_latency(device, "DRAM") == measured.completion
+
+
+def test_device_without_memory_levels_raises() -> None:
+    device = replace(V100, memory=tuple(level for level in V100.memory if level.name == "local"))
+    with pytest.raises(MissingNumberError, match=r"\[memory.DRAM\]"):
+        global_levels(device)
+
+
+def test_unpublished_bandwidth_raises() -> None:
+    with pytest.raises(MissingNumberError, match=r"'nvidia-gtx-680' lacks memory.L2"):
+        level_issue(load_device("nvidia-gtx-680"), "L2", 128)
+
+
+def test_measured_bandwidth_is_preferred_to_the_peak() -> None:
+    assert bytes_per_cycle(V100, V100.level("DRAM")) < 897e9 / (80 * 1.38e9)
+    assert bytes_per_cycle(V100, V100.level("local")) == 128
+
+
+def test_bandwidth_depends_on_the_share_of_stores() -> None:
+    device = load_device("nvidia-v100")  # reads 867, copies 809, writes 897 GB/s
+    expected = {0: 867, 0.25: 838, 0.5: 809, 0.75: 853, 1: 897}
+    for written, bandwidth in expected.items():
+        found = with_traffic(device, written).level("DRAM").sustained_bandwidth
+        assert found == pytest.approx(bandwidth * 1e9), written
+    unmeasured = load_device("nvidia-titan-v")
+    assert with_traffic(unmeasured, 0.5) is unmeasured
+
+
+# }}}

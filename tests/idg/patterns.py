@@ -24,6 +24,7 @@ from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.addresses import addresses_at
 from loopyperf.memory.source_launch import SourceLaunch, source_pattern
 from loopyperf.polyhedral.points import Points
+from tests.kernels import make_kernel
 
 
 def flat(name: str, dtype: type = np.float32) -> lp.GlobalArg:
@@ -33,15 +34,7 @@ def flat(name: str, dtype: type = np.float32) -> lp.GlobalArg:
 
 def unit(domain: str | list[str], code: str, *arguments: object) -> lp.TranslationUnit:
     """Return a translation unit; Loopy infers arguments that are not given."""
-    return lp.make_kernel(
-        domain,
-        code,
-        [*arguments, ...],
-        lang_version=(2018, 2),
-        target=lp.PyOpenCLTarget(),
-        seq_dependencies=True,
-        name="pattern",
-    )
+    return make_kernel(domain, code, *arguments, ..., target=lp.PyOpenCLTarget(), seq_dependencies=True, name="pattern")
 
 
 def written(domain: str | list[str], code: str, *arguments: object, tags: Mapping[str, str]) -> Kernel:

@@ -11,25 +11,25 @@ from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
 import loopyperf as lpp
-from loopyperf.errors import KernelError, UnboundedDomainError, UncountableError
+from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.kernel.integers import plain_scalars
 from loopyperf.kernel.launches import Barrier
+from tests.kernels import floats, integers, make_kernel
 
 LANGUAGE = (2018, 2)
 
 
 def scaled(**options: Any) -> lp.TranslationUnit:
     """Return a kernel that doubles an array, in groups of 16."""
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}", "out[i] = 2*a[i] {id=scale}", name="scaled", lang_version=LANGUAGE, **options
-    )
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i] {id=scale}", name="scaled", **options)
     unit = lp.add_and_infer_dtypes(unit, {"a": np.float32})
     return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
 def two_steps() -> lp.TranslationUnit:
     """Return a kernel of two launches, the second of which passes numbers through local memory."""
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j,l]: 0<=i<n and 0<=j<n and 0<=l<32}",
         """
         a[i] = i {id=first}
@@ -38,9 +38,10 @@ def two_steps() -> lp.TranslationUnit:
         <> d[l] = c[31-l] {id=turn, dep=fill, inames=j:l}
         out[j,l] = d[31-l] {id=last, dep=turn}
         """,
-        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("out", np.float32, shape="n,32"), ...],
+        floats("a", "n"),
+        floats("out", "n,32"),
+        ...,
         name="steps",
-        lang_version=LANGUAGE,
         seq_dependencies=False,
     )
     unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
@@ -98,16 +99,14 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
 
 
 def test_axis_lengths_are_assumed_nonnegative() -> None:
-    unit = lp.make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]")
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
     assert kernel.assumptions.is_equal(isl.BasicSet("[lo, n] -> { : n >= lo }"))
 
 
 def test_axis_of_unknown_length_adds_no_assumption() -> None:
     rows = lp.GlobalArg("out", np.float32, shape=(None, "n"), strides=("n", 1))
-    unit = lp.make_kernel(
-        "{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", [rows, lp.ValueArg("n", np.int32)], lang_version=LANGUAGE
-    )
+    unit = make_kernel("{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", rows, integers("n"))
     assert load_kernel(unit).assumptions.is_equal(isl.BasicSet("[n] -> { : n >= 0 }"))
 
 
@@ -120,7 +119,7 @@ def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
 
 
 def test_barriers_record_device_and_host_loops() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         ["[t] -> {[step]: 0<=step<t}", "[n] -> {[g,k,l]: 0<=g<n and 0<=k<4 and 0<=l<16}"],
         """
         for step
@@ -131,8 +130,8 @@ def test_barriers_record_device_and_host_loops() -> None:
             end
         end
         """,
-        [lp.GlobalArg("a", np.float32, shape="n,16"), ...],
-        lang_version=LANGUAGE,
+        floats("a", "n,16"),
+        ...,
         seq_dependencies=True,
     )
     unit = lp.set_temporary_address_space(unit, "c", "local")
@@ -141,19 +140,8 @@ def test_barriers_record_device_and_host_loops() -> None:
     assert [barrier.inames for barrier in launch.barriers] == [{"step", "k"}, {"step", "k"}]
 
 
-def test_untagged_kernel_launches_one_work_item() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", lang_version=LANGUAGE)
-    (launch,) = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32})).launches
-    assert (dict(launch.group_axes), dict(launch.local_axes)) == ({}, {})
-
-
 def test_reductions_and_prefetches_follow_schedule_order() -> None:
-    unit = lp.make_kernel(
-        "{[i,k]: 0<=i<n and 0<=k<16}",
-        "out[i] = sum(k, a[k]) {id=add}",
-        [lp.GlobalArg("a", np.float32, shape=16), ...],
-        lang_version=LANGUAGE,
-    )
+    unit = make_kernel("{[i,k]: 0<=i<n and 0<=k<16}", "out[i] = sum(k, a[k]) {id=add}", floats("a", 16), ...)
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
     unit = lp.add_prefetch(unit, "a", ["k"], fetch_outer_inames="i_outer", default_tag="l.auto")
     (launch,) = load_kernel(unit).launches
@@ -162,12 +150,13 @@ def test_reductions_and_prefetches_follow_schedule_order() -> None:
 
 
 def test_parameters_are_the_integer_arguments() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = x*a[i] + m",
-        [lp.ValueArg("x", np.float32), lp.ValueArg("m,n", np.int64), ...],
+        lp.ValueArg("x", np.float32),
+        lp.ValueArg("m,n", np.int64),
+        ...,
         assumptions="n>=1",
-        lang_version=LANGUAGE,
     )
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
     assert kernel.parameters == {"m", "n"}
@@ -177,11 +166,12 @@ def test_parameters_are_the_integer_arguments() -> None:
 
 
 def test_only_arrays_outside_registers_are_in_memory() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j]: 0<=i<n and 0<=j<4}",
         "<> p[j] = x*a[i] {inames=i:j}\n<> s = sum(j, p[j]) {inames=i}\nout[i] = s",
-        [lp.ValueArg("x", np.float32), lp.GlobalArg("a", np.float32), ...],
-        lang_version=LANGUAGE,
+        lp.ValueArg("x", np.float32),
+        lp.GlobalArg("a", np.float32),
+        ...,
         seq_dependencies=True,
     )
     kernel = load_kernel(unit)
@@ -190,7 +180,7 @@ def test_only_arrays_outside_registers_are_in_memory() -> None:
 
 
 def test_temporaries_with_shared_storage_count_once() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         """
         <> c[l] = a[g,l] {id=one, inames=g:l}
@@ -198,8 +188,8 @@ def test_temporaries_with_shared_storage_count_once() -> None:
         <> d[l] = out[g,l] {id=three, dep=two, inames=g:l}
         out[g,l] = d[15-l] {id=four, dep=three}
         """,
-        [lp.GlobalArg("a,out", np.float32, shape="n,16"), ...],
-        lang_version=LANGUAGE,
+        floats("a,out", "n,16"),
+        ...,
         seq_dependencies=False,
     )
     for name in "cd":
@@ -210,7 +200,7 @@ def test_temporaries_with_shared_storage_count_once() -> None:
 
 
 def test_lane_variables_are_registers_that_differ_by_lane() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[g,l]: 0<=g<n and 0<=l<16}",
         """
         <> alike = g + 1
@@ -223,8 +213,8 @@ def test_lane_variables_are_registers_that_differ_by_lane() -> None:
         end
         out[g,l] = derived + still_alike + chosen
         """,
-        [lp.GlobalArg("out", np.float32, shape="n,16"), ...],
-        lang_version=LANGUAGE,
+        floats("out", "n,16"),
+        ...,
         seq_dependencies=True,
     )
     kernel = load_kernel(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
@@ -262,7 +252,7 @@ def test_preprocessed_and_linearized_kernels_load_the_same(build: Any, prepare: 
 
 
 def test_a_loop_kernel_may_call_functions() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i])", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i])")
     kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}).default_entrypoint)
     assert "sqrt" in kernel.callables
 
@@ -285,15 +275,13 @@ def test_object_of_wrong_type_raises(wrong: Any) -> None:
 
 
 def test_error_names_arguments_without_a_type() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untyped", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untyped")
     with pytest.raises(KernelError, match=r"'untyped' has arguments without a type: a; .*add_and_infer_dtypes"):
         load_kernel(unit)
 
 
 def test_type_inference_error_includes_loopys_message() -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE
-    )
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", lp.GlobalArg("a", np.float32), ...)
     with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'loopy_kernel'.*nonsense"):
         load_kernel(unit)
 
@@ -302,7 +290,7 @@ def test_type_inference_error_includes_loopys_message() -> None:
 @pytest.mark.parametrize("condition", ["not i == 0"])
 def test_misparsed_condition_needs_a_probability(condition: str) -> None:
     arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
-    unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", *arguments)
     with pytest.raises(UncountableError, match=r"the source does not tell how often .* holds; give its probability"):
         lpp.count(unit)
     counts = lpp.count(unit, typical={"insn": 0.5}).properties()
@@ -314,15 +302,13 @@ def test_loopy_error_without_message_names_its_origin(monkeypatch: pytest.Monkey
         raise NotImplementedError
 
     monkeypatch.setattr(lp, "preprocess_program", map_bitwise_and)
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 2", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "a[i] = 2", lp.GlobalArg("a", np.float32), ...)
     with pytest.raises(KernelError, match=r"no message; raised by map_\w+ in .*; .*compare them, as in"):
         load_kernel(unit)
 
 
 def test_several_entry_points_raise() -> None:
-    units = [
-        lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name, lang_version=LANGUAGE) for name in ("one", "two")
-    ]
+    units = [make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name) for name in ("one", "two")]
     both = lp.merge(units)
     with pytest.raises(KernelError, match=r"has one, two; choose one with unit.with_entrypoints"):
         load_kernel(both)
@@ -336,7 +322,7 @@ def test_translation_unit_without_entry_point_raises() -> None:
 
 
 def test_loop_kernel_with_undefined_functions_raises() -> None:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i]) + sqrt(b[i])", name="roots", lang_version=LANGUAGE)
+    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i]) + sqrt(b[i])", name="roots")
     unit = lp.preprocess_program(lp.add_and_infer_dtypes(unit, {"a": np.float32, "b": np.float64}))
     with pytest.raises(
         KernelError, match=r"'roots' calls 'sqrt_[01]', which only its translation unit defines; pass that"
@@ -345,26 +331,84 @@ def test_loop_kernel_with_undefined_functions_raises() -> None:
 
 
 def test_unbounded_grid_error_names_the_instruction() -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i}",
-        "out[0] = 1 {id=write, inames=i}",
-        [lp.GlobalArg("out", np.float32, shape=1), ...],
-        lang_version=LANGUAGE,
-    )
+    unit = make_kernel("{[i]: 0<=i}", "out[0] = 1 {id=write, inames=i}", floats("out", 1), ...)
     with pytest.raises(UnboundedDomainError, match=r"instruction 'write': its loops \(i\) have no bounds"):
         load_kernel(lp.tag_inames(unit, {"i": "g.0"}))
 
 
 def test_cyclic_dependencies_raise() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j]: 0<=i,j<4}",
         "a[i] = 1 {id=one, dep=two}\nb[j] = 2 {id=two, dep=one}",
-        [lp.GlobalArg("a,b", np.float32, shape=4), ...],
-        lang_version=LANGUAGE,
+        floats("a,b", 4),
+        ...,
         name="circle",
     )
     with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'circle' \(DependencyCycleFound\)"):
         load_kernel(unit)
+
+
+# }}}
+
+
+# {{{ integer arguments that affect only computed values are not required for graphs and estimates
+
+DOMAIN = "{[i]: 0 <= i < n}"
+
+
+def kernel(text: str, domain: str = DOMAIN, shape: str = "n") -> lp.TranslationUnit:
+    arguments = [lp.GlobalArg("a", np.int32, shape=shape), lp.ValueArg("n, p, q", np.int32), ...]
+    return lp.make_kernel(domain, text, arguments, lang_version=(2018, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a[i] = a[i]*p + q", {"p", "q"}),
+        ("a[i + p] = q", {"q"}),
+        ("a[i] = a[i] + 1 {if=p > q}", set[str]()),
+        ("a[i] = a[i] + q {if=p > 0}", {"q"}),
+        ("<int32> j = i + p\na[j] = q", {"q"}),
+        ("<int32> j = i + p\n<int32> k = j + q\na[k] = 1", set[str]()),
+        ("<int32> j = i + p\na[i] = j + q", {"p", "q"}),
+        ("a[i] = p if i < q else 2", {"p"}),
+    ],
+)
+def test_scalars_in_loops_conditions_and_addresses_are_not_plain(text: str, plain: set[str]) -> None:
+    assert plain_scalars(kernel(text).default_entrypoint, {"n", "p", "q"}) == plain
+
+
+def test_scalars_in_bounds_lengths_and_assumptions_are_not_plain() -> None:
+    unit = kernel("a[i] = sum(j, j + p)", "{[i, j]: 0 <= i < n and 0 <= j < q}")
+    assert plain_scalars(unit.default_entrypoint, {"n", "p", "q"}) == {"p"}
+    assert plain_scalars(kernel("a[i] = p*q", shape="n + q").default_entrypoint, {"n", "p", "q"}) == {"p"}
+    assumed = lp.assume(kernel("a[i] = p*q"), isl.BasicSet("[n, p] -> { : n >= 1 and p >= 1 }"))
+    assert plain_scalars(assumed.default_entrypoint, {"n", "p", "q"}) == {"q"}
+
+
+def test_scalars_read_by_c_instructions_are_not_plain() -> None:
+    unit = lp.make_kernel(
+        DOMAIN,
+        [lp.CInstruction("i", "a[i] = p;", read_variables=frozenset({"p"}), assignees=("a[i]",)), "a[i] = q"],
+        [lp.GlobalArg("a", np.int32, shape="n"), lp.ValueArg("n, p, q", np.int32), ...],
+        seq_dependencies=True,
+        lang_version=(2018, 2),
+    )
+    assert plain_scalars(unit.default_entrypoint, {"n", "p", "q"}) == {"q"}
+
+
+def test_graph_needs_sizes_but_no_plain_scalars() -> None:
+    unit = kernel("a[i] = a[i]*p + q")
+    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    without_scalars, with_scalars = lpp.instruction_graph(unit, n=64), lpp.instruction_graph(unit, n=64, p=3, q=5)
+    assert [each.kind for each in without_scalars.instructions] == [each.kind for each in with_scalars.instructions]
+    seconds = [
+        float(lpp.estimate(unit, n=2**20, device="nvidia-h100", model="pipeline", **more))
+        for more in ({}, {"p": 3, "q": 5})
+    ]
+    assert seconds[0] == pytest.approx(seconds[1], rel=1e-3)  # a known scalar is in a register slightly earlier
+    with pytest.raises(ParameterError, match="missing size n"):
+        lpp.instruction_graph(unit, p=3)
 
 
 # }}}

@@ -11,6 +11,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg.program import Opcode
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.kernels import integers, make_kernel
 
 from .cuda_source import cuda_source
 
@@ -36,21 +37,14 @@ def kernel(statement: str) -> lp.TranslationUnit:
             name, initializer=values, address_space=lp.AddressSpace.GLOBAL, read_only=True, shape=(32,)
         )
 
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[g, i, j, k]: 0 <= g < n/32 and 0 <= i < 32 and 0 <= j < 16 and 0 <= k < m}",
         statement,
-        [
-            *(
-                table(name, dtype)
-                for name, dtype in (("c", np.float64), ("which", np.int32))
-                if f"{name}[" in statement
-            ),
-            lp.GlobalArg("x", np.float64, shape="n + 32"),
-            lp.GlobalArg("y", np.float64, shape="n"),
-            lp.ValueArg("m,n", np.int32),
-        ],
+        *(table(name, dtype) for name, dtype in (("c", np.float64), ("which", np.int32)) if f"{name}[" in statement),
+        lp.GlobalArg("x", np.float64, shape="n + 32"),
+        lp.GlobalArg("y", np.float64, shape="n"),
+        integers("m,n"),
         assumptions="n >= 32 and n mod 32 = 0 and 1 <= m < 32 and n <= 1024",
-        lang_version=(2018, 2),
     )
     return lp.tag_inames(unit, "g:g.0, i:l.0")
 

@@ -148,11 +148,6 @@ def test_invalid_samples_are_not_written(path, samples):
     assert len(read_archive(path).measurements) == 1
 
 
-def test_summary_has_minimum_median_and_spread():
-    record = measurement(samples=(9.0, 9.0, 9.0, 9.0, 2.0, 1.0, 4.0))
-    assert record.summary(Protocol()) == (1.0, 2.0, 1.0, 3)
-
-
 def test_keys_do_not_depend_on_the_order_of_sizes():
     assert Key.of("k", "l", {"n": 1, "m": 2}, "probe") == Key.of("k", "l", {"m": 2, "n": 1}, "probe")
 
@@ -187,21 +182,6 @@ def test_measurement_of_a_truncated_last_line_is_repeated(path, recorded):
             archive.append(measurement(64, run=second))
         assert complete[: -len(last_line)] == path.read_bytes()[: len(complete) - len(last_line)]
         assert [record.sizes["n"] for record in read_archive(path).measurements] == [16, 32, 64]
-
-
-@pytest.mark.usefixtures("no_waiting_for_the_disk")
-def test_truncated_samples_are_repeated(path, recorded):
-    with Archive(path, run()) as archive:
-        archive.append_samples(sampled(32))
-    complete = path.read_bytes()
-    last_line = complete.splitlines(keepends=True)[-1]
-    for cut in range(1, len(last_line) + 1, 7):
-        path.write_bytes(complete[:-cut])
-        assert (read_archive(path).sampled, read_archive(path).measurements) == ((), recorded)
-        with Archive(path, run()) as archive:
-            assert archive.samples == {}
-            archive.append_samples(sampled(64))
-        assert [each.sizes["n"] for each in read_archive(path).sampled] == [64]
 
 
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
@@ -310,23 +290,10 @@ def test_file_of_another_kind_is_not_truncated(tmp_path):
     assert other.read_text() == "do not lose this"
 
 
-def test_error_for_a_newer_schema_names_the_required_version(path):
-    path.parent.mkdir()
-    path.write_bytes(b'{"record":"run","schema":4,"written_by":"7.5.0","everything":"else"}\n')
-    with pytest.raises(ArchiveError, match=r"line 1.*loopyperf>=7\.5\.0"):
-        read_archive(path)
-
-
 def test_archive_with_an_invalid_protocol_is_rejected(path, recorded):
     path.write_bytes(path.read_bytes().replace(b'"dropped":4', b'"dropped":40'))
     with pytest.raises(ArchiveError, match=r"line 1: .*dropped=40"):
         read_archive(path)
-
-
-def test_two_processes_do_not_append_to_the_same_archive(path):
-    with Archive(path, FIRST), pytest.raises(ArchiveError, match="in use"):
-        Archive(path, run())
-    Archive(path, run()).close()
 
 
 def test_a_refused_archive_is_not_kept_locked(path, recorded):

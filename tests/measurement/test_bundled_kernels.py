@@ -2,21 +2,17 @@
 
 import re
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 
-from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign
+from loopyperf.measurement.campaign import EMPTY_KERNEL, plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from tests import sample_and_all
-
-from .synthetic import LAUNCH, SyntheticBackend, configuration, kernel_file, run
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FOLDERS = ("measurement_kernels", "test_kernels")
@@ -72,35 +68,6 @@ def test_allocated_bytes_match_the_arguments(subtests: pytest.Subtests):
                 arguments = form.arguments(np.random.default_rng(0), sizes).values()
                 taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
                 assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
-
-
-def test_campaign_skips_sizes_that_exceed_the_memory(subtests: pytest.Subtests, tmp_path):
-    for name in sorted(FILES.keys() - {EMPTY_KERNEL}):
-        with subtests.test(name=name):
-
-            def arguments(rng, sizes):
-                raise AssertionError("only a backend makes arguments")
-
-            form = FILES[name].configurations(LIMITS)[0]
-            unit = form.build()
-            needed = [allocated_bytes(unit.default_entrypoint, sizes) for sizes in form.sizes]
-            assert needed == sorted(needed)
-            # For each memory size, every size that fits is measured, and no other is even probed.
-            every_size = replace(
-                form,
-                build=cache(lambda unit=unit: unit),
-                arguments=arguments,
-                steps=len(form.sizes),
-                stride=1,
-                further=(),
-            )
-            for memory in (needed[0] - 1, needed[1], needed[-1] - 1):
-                backend = SyntheticBackend(lambda case: LAUNCH, replace(LIMITS, global_memory=memory))
-                with Archive(tmp_path / f"{name}-{memory}.jsonl", run(limits=backend.limits)) as archive:
-                    empty = kernel_file(EMPTY_KERNEL, configuration())
-                    taken = run_campaign(backend, (empty, kernel_file(name, every_size)), archive)
-                fitting = [sizes for sizes, size in zip(form.sizes, needed, strict=True) if size <= memory]
-                assert [m.sizes for m in taken if m.kernel_class == name] == fitting
 
 
 # }}}

@@ -104,17 +104,6 @@ def test_a_kernel_is_built_once_for_all_its_size_schedules(path):
     assert len(built) == 1
 
 
-def test_a_kernel_is_built_once_for_all_its_sizes(path):
-    built = []
-
-    def build():
-        built.append(1)
-        return configuration().build()
-
-    measure(path, files=(EMPTY, kernel_file("scale", configuration("group 16", SIZES, build=build))))
-    assert len(built) == 1
-
-
 def test_probes_and_all_raw_samples_are_archived(path):
     measurements = measure(path)
     recorded = read_archive(path).measurements
@@ -198,11 +187,6 @@ def test_sizes_of_a_configuration_are_measured_consecutively(path):
     # The first call, of the empty kernel, determines the launch overhead.
     timed = [call[:2] for call in backend.calls[1:]]
     assert sum(one != other for one, other in pairwise(timed)) <= len(set(timed))
-
-
-def test_the_seed_is_in_the_archive(path):
-    measure(path, protocol=Protocol(seed=7))
-    assert read_archive(path).runs[0].protocol.seed == 7
 
 
 def test_an_archive_may_be_resumed_in_another_order(path):

@@ -12,20 +12,6 @@ from loopyperf.measurement.environment import DeviceLimits, doubling
 sizes = st.integers(1, 2000)
 
 
-def test_schedule_has_powers_of_two_if_the_group_size_divides_them():
-    assert doubling(at_least=32, multiple_of=16, at_most=512) == (32, 64, 128, 256, 512)
-
-
-def test_schedule_starts_at_the_next_multiple_of_the_group_size():
-    # The smallest multiple of lcm(16, 12) = 48 from 64 on is 96; 768 is more than 512.
-    assert doubling(at_least=64, multiple_of=48, at_most=512) == (96, 192, 384)
-
-
-def test_schedule_is_empty_if_its_first_size_is_too_large():
-    assert doubling(at_least=100, multiple_of=48, at_most=143) == ()
-    assert doubling(at_least=100, multiple_of=48, at_most=144) == (144,)
-
-
 @given(at_least=sizes, multiple_of=sizes, at_most=sizes)
 def test_schedule_matches_the_definition(at_least, multiple_of, at_most):
     smallest = min(size for size in range(at_least, at_least + multiple_of) if size % multiple_of == 0)

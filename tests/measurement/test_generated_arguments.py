@@ -9,23 +9,20 @@ import pytest
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.arguments import checked_arguments, indices_made_up, made_arguments
-from tests.kernels import doubled
+from tests.kernels import doubled, floats, integers, make_kernel
 
 SIZES = {"n": 5}
 
 
 def kernel() -> lp.LoopKernel:
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = s*a[index[i], i] + z[i]",
-        [
-            lp.GlobalArg("a", np.float64, shape="n, n", order="F"),
-            lp.GlobalArg("b, z", np.complex64, shape="n"),
-            lp.GlobalArg("index", np.int32, shape="n"),
-            lp.ValueArg("s", np.float32),
-            lp.ValueArg("n", np.int32),
-        ],
-        lang_version=(2018, 2),
+        lp.GlobalArg("a", np.float64, shape="n, n", order="F"),
+        lp.GlobalArg("b, z", np.complex64, shape="n"),
+        lp.GlobalArg("index", np.int32, shape="n"),
+        lp.ValueArg("s", np.float32),
+        integers("n"),
     )
     return load_kernel(knl).loopy_kernel
 
@@ -75,11 +72,6 @@ def test_unknown_arguments_are_rejected():
 
 
 def test_an_array_of_unknown_shape_is_refused():
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = a[i]",
-        [lp.GlobalArg("a, b", np.float32, shape=None), lp.ValueArg("n", np.int32)],
-        lang_version=(2018, 2),
-    )
+    knl = make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]", floats("a, b", None), integers("n"))
     with pytest.raises(MeasurementError, match="the shape of a is unknown"):
         made_arguments(load_kernel(knl).loopy_kernel, SIZES, {})

@@ -17,7 +17,7 @@ from time import sleep
 import pytest
 
 from loopyperf.calibration.calibrate import calibrate
-from loopyperf.errors import ArchiveError, BackendError
+from loopyperf.errors import BackendError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.kernel_files import load_kernel_files
@@ -167,17 +167,6 @@ def test_calibration_killed_20_times_loses_and_repeats_no_measurement(calibratio
     assert set(attempt_counts(archive).values()) == {1}
     assert {attempt for _, attempt in attempt_counts(archive).keys() - measured.keys()} <= {2, 3}
     assert {key for key, _ in attempt_counts(archive)} == {key for key, _ in measured}
-
-
-def test_concurrent_calibrations_cannot_share_an_archive(calibrations, archive, kernels):
-    process = calibrations.start(archive)
-    while not content(archive):
-        sleep(0.001)
-    with pytest.raises(ArchiveError, match="in use by another measuring process"):
-        calibrate(SyntheticBackend(seconds), kernels=kernels, archive=archive)
-    os.kill(process, signal.SIGKILL)
-    calibrations.end()
-    assert {each.environment.backend for each in read_archive(archive).runs} == {"opencl"}
 
 
 # }}}

@@ -159,18 +159,6 @@ def test_an_edited_shared_file_is_loaded_again(tmp_path, monkeypatch):
     assert all(pickle.loads(pickle.dumps(loaded())).__class__ is loaded for loaded in (before, after))
 
 
-def test_late_import_uses_the_version_at_the_time_of_loading(tmp_path):
-    write_shared(tmp_path, value=1)
-    path = write(tmp_path, "late.py", "late")
-    path.write_text(
-        path.read_text()
-        + "    @staticmethod\n    def shared():\n        from ._shared import Marker\n        return Marker\n"
-    )
-    loaded = marker(path)
-    write_shared(tmp_path, value=2)
-    assert loaded.shared().value == 1
-
-
 def test_files_may_import_each_other(tmp_path):
     write(tmp_path, "a.py", "first")
     write(tmp_path, "b.py", "second")

@@ -51,16 +51,6 @@ def test_more_work_takes_longer(backend):
     assert large > 5 * small
 
 
-@pytest.mark.parametrize(
-    ("measured", "sizes"),
-    [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
-)
-def test_results_are_correct_with_unused_dynamic_local_memory(measured, sizes):
-    # The backend compares the results with the reference before it times the kernel.
-    with_dynamic_memory = OpenCLBackend(dynamic_local_memory=4096)
-    assert len(with_dynamic_memory.time(BenchmarkCase("test", measured, sizes), 3).wall) == 3
-
-
 @pytest.mark.parametrize("unused", [0, 4096])
 def test_each_launch_has_the_dynamic_local_memory(unused):
     device = choose_opencl_device()

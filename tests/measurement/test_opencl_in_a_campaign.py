@@ -1,7 +1,6 @@
 """Tests of the OpenCL backend in a campaign: alternating kernels, empty caches, a lost device."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,25 +17,12 @@ from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_d
 from loopyperf.measurement.backends.opencl_program import OpenCLLaunchSequence
 from loopyperf.measurement.drift_monitor import cases
 
-from .synthetic import configuration, scale_kernel
+from .synthetic import configuration
 
 
 @pytest.fixture(scope="module")
 def backend() -> OpenCLBackend:
     return OpenCLBackend()
-
-
-def test_alternating_kernels_are_compiled_once_each(backend):
-    built = []
-
-    def build(number):
-        built.append(number)
-        return scale_kernel()
-
-    one, other = (configuration(build=partial(build, number)) for number in (1, 2))
-    for measured in (one, other, one, other):
-        backend.time(BenchmarkCase("test", measured, {"n": 16}), 2)
-    assert built == [1, 2]
 
 
 def test_results_of_a_kernel_are_checked_only_once(backend):

@@ -95,20 +95,6 @@ def test_unrolled_accesses_sum_to_those_of_the_source(product: LaunchAccesses) -
 # {{{ bank conflicts, alignment, iterations of unrolled copies
 
 
-@pytest.mark.parametrize(("pitch", "wavefronts"), [(32, 32), (33, 1), (34, 2)])
-def test_padding_avoids_bank_conflicts_of_transposition(pitch: int, wavefronts: int) -> None:
-    # The lanes of a warp read a column: words at a distance of pitch, in 32/gcd(32, pitch) banks
-    tile = lp.TemporaryVariable(
-        "tile", np.float32, shape=(32, 32), strides=(pitch, 1), address_space=lp.AddressSpace.LOCAL
-    )
-    arrays = lp.GlobalArg("a,out", np.float32, shape=(32, 32))
-    code = "tile[j,i] = a[j,i]\nout[j,i] = tile[i,j]"
-    kernel = written("{[i,j]: 0<=i,j<32}", code, arrays, tile, tags={"i": "l.0", "j": "l.1"})
-    kind = launch_accesses(kernel)
-    profiles = [next(accesses(kind, text)) for text in ("tile[j, i]", "tile[i, j]")]
-    assert [profile.mean("wavefronts") for profile in profiles] == [1, wavefronts]
-
-
 def test_each_copy_of_an_unrolled_loop_has_its_own_alignment() -> None:
     # 128 bytes from byte 4*k: four sectors if k is a multiple of 8, else five
     kernel = written("{[i,k]: 0<=i<32 and 0<=k<16}", "out[k,i] = a[i + k]", flat("a"), tags={"i": "l.0"})

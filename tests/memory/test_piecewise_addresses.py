@@ -14,6 +14,7 @@ import loopyperf as lpp
 from loopyperf.memory.footprints import WorkingSets, working_sets
 from loopyperf.memory.index_values import index_values
 from loopyperf.memory.kernel_profile import LaunchProfile
+from tests.kernels import floats, integers, make_kernel
 
 GROUP = (16, 4)
 """work-items of a group along the last two axes"""
@@ -65,11 +66,10 @@ class Stencil:
         names = "ijk"[: len(self.shape)]
         x = prim.Variable("x")
         limits = " and ".join(f"0 <= {name} < {length}" for name, length in zip(names, self.shape, strict=True))
-        unit = lp.make_kernel(
+        unit = make_kernel(
             f"{{[{', '.join(names)}]: {limits}}}",
             [lp.Assignment(prim.Variable("y")[tuple(map(prim.Variable, names))], sum(x[load] for load in self.loads))],
-            [lp.GlobalArg("x, y", np.float32, shape=self.shape)],
-            lang_version=(2018, 2),
+            floats("x, y", self.shape),
         )
         for axis, (name, size) in enumerate(zip(reversed(names), GROUP, strict=False)):
             unit = lp.split_iname(unit, name, size, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
@@ -117,13 +117,7 @@ def test_piecewise_stencils_touch_the_enumerated_memory() -> None:
 
 def rows(code: Any) -> lp.TranslationUnit:
     """Return a kernel whose groups of 32 x 8 work-items compute o[i, j] from a square t."""
-    unit = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}",
-        code,
-        [lp.GlobalArg("o, t", np.float32, shape="n, n"), lp.ValueArg("n", np.int32)],
-        seq_dependencies=True,
-        lang_version=(2018, 2),
-    )
+    unit = make_kernel("{[i, j]: 0 <= i, j < n}", code, floats("o, t", "n, n"), integers("n"), seq_dependencies=True)
     unit = lp.split_iname(unit, "j", 32, outer_tag="g.0", inner_tag="l.0")
     return lp.split_iname(unit, "i", 8, outer_tag="g.1", inner_tag="l.1")
 

@@ -50,7 +50,6 @@ class Example:
         return found
 
 
-STRIDES = "s*i + t*j + u*k + v"
 SIZES = [lp.ValueArg("n,m,s,t,u,v,d", np.int32)]
 TAGS = {"g": "g.0", "i": "l.0"}
 

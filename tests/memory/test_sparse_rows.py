@@ -11,6 +11,7 @@ import loopyperf as lpp
 from loopyperf.memory.footprints import working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from tests.idg.patterns import flat
+from tests.kernels import floats, integers, make_kernel
 
 SECTOR, LANES = 32, 32
 ROWS = 1024
@@ -99,12 +100,8 @@ def by_column_variable() -> lp.TranslationUnit:
 def product_kernel(domain: str, code: str) -> lp.TranslationUnit:
     """Return a product with one work-item per row, in groups of 128."""
     arguments = [flat("a"), flat("x"), flat("column", np.int32), lp.GlobalArg("row_start", np.int32, shape="n+1")]
-    unit = lp.make_kernel(
-        ["{[i]: 0 <= i < n}", domain],
-        code,
-        [*arguments, lp.GlobalArg("y", np.float32, shape="n"), lp.ValueArg("n", np.int32), ...],
-        seq_dependencies=True,
-        lang_version=(2018, 2),
+    unit = make_kernel(
+        ["{[i]: 0 <= i < n}", domain], code, *arguments, floats("y", "n"), integers("n"), ..., seq_dependencies=True
     )
     return lp.split_iname(lp.assume(unit, "n >= 1"), "i", 128, outer_tag="g.0", inner_tag="l.0")
 
@@ -118,17 +115,14 @@ def by_warps() -> lp.TranslationUnit:
         total = total + a[start + 32*t + lane]*x[column[start + 32*t + lane]] {inames=i:lane:t}
         part[i, lane] = total {inames=i:lane}
         """
-    unit = lp.make_kernel(
+    unit = make_kernel(
         ["{[i, lane]: 0 <= i < n and 0 <= lane < 32}", "[length, lane] -> {[t]: 0 <= t and lane + 32*t < length}"],
         code,
-        [
-            *(flat("a"), flat("x"), flat("column", np.int32)),
-            lp.GlobalArg("row_start", np.int32, shape="n+1"),
-            lp.GlobalArg("part", np.float32, shape="n,32"),
-            ...,
-        ],
+        *(flat("a"), flat("x"), flat("column", np.int32)),
+        lp.GlobalArg("row_start", np.int32, shape="n+1"),
+        floats("part", "n,32"),
+        ...,
         seq_dependencies=True,
-        lang_version=(2018, 2),
     )
     return lp.tag_inames(unit, {"i": "g.0", "lane": "l.0"})
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import loopyperf as lpp
@@ -48,17 +48,18 @@ def slower(core: TwoPipelines, latency: str, factor: float) -> TwoPipelines:
 # {{{ runs
 
 
-@pytest.mark.parametrize("name", MODELS)
-@given(workload=workloads, core=cores)
+@settings(max_examples=500)
+@given(name=st.sampled_from(sorted(MODELS)), workload=workloads, core=cores)
 def test_time_is_positive(name: str, workload: Workload, core: TwoPipelines):
     assert (MODELS[name](workload, core, OCCUPANCIES) > 0).all()
 
 
-@pytest.mark.parametrize(("name", "latency"), LAWFUL)
-@given(workload=workloads, core=cores, factor=st.floats(1, 3))
+@settings(max_examples=2000)
+@given(case=st.sampled_from(LAWFUL), workload=workloads, core=cores, factor=st.floats(1, 3))
 def test_throughput_does_not_grow_with_a_latency(
-    name: str, latency: str, workload: Workload, core: TwoPipelines, factor: float
+    case: tuple[str, str], workload: Workload, core: TwoPipelines, factor: float
 ):
+    name, latency = case
     before = MODELS[name](workload, core, OCCUPANCIES)
     after = MODELS[name](workload, slower(core, latency, factor), OCCUPANCIES)
     assert (after >= before * (1 - 1e-9)).all()
@@ -71,8 +72,8 @@ def test_exceptions_break_the_law_of_latencies(name: str, latency: str):
     assert MODELS[name](workload, slower(core, latency, factor), occupancy) < before
 
 
-@pytest.mark.parametrize("name", sorted(MODELS.keys() - SHORTER_WITH_MORE_WARPS))
-@given(workload=workloads, core=cores)
+@settings(max_examples=500)
+@given(name=st.sampled_from(sorted(MODELS.keys() - SHORTER_WITH_MORE_WARPS)), workload=workloads, core=cores)
 def test_more_warps_take_no_less_time(name: str, workload: Workload, core: TwoPipelines):
     cycles = MODELS[name](workload, core, OCCUPANCIES)
     assert (np.diff(cycles) >= -1e-9 * cycles[:-1]).all()
@@ -90,8 +91,8 @@ def test_more_warps_take_less_time_where_mwp_cwp_is_discontinuous():
     assert MODELS["mwp-cwp"](Workload(10, 2), core, np.array([1, 2])).tolist() == [12, 9]
 
 
-@pytest.mark.parametrize("name", ["roofline", "volkov", "transit", "gpumech-gto"])
-@given(workload=workloads, core=cores)
+@settings(max_examples=300)
+@given(name=st.sampled_from(["roofline", "volkov", "transit", "gpumech-gto"]), workload=workloads, core=cores)
 def test_throughput_saturates(name: str, workload: Workload, core: TwoPipelines):
     # It never decreases with the warps, and finally, more of them do not help. GPUMech's intervals have at least one
     # instruction: if the mean is less, the probability to issue one in a stall is nearly zero.

@@ -130,16 +130,6 @@ def test_gpumech_gto_equals_volkov_without_computational_latency(workload, memor
         assert gpumech.cycles_per_run(workload, core, occupancy, policy="gto") == pytest.approx(expected, rel=1e-9)
 
 
-@given(workloads, cores, occupancies)
-def test_roofline_is_a_lower_bound_where_that_is_proved(workload, core, occupancy):
-    bound = roofline.cycles_per_run(workload, core, occupancy)
-    volkovs = volkov.cycles_per_run(workload, core, occupancy)
-    assert bound <= volkovs
-    assert volkovs <= mwp_cwp.cycles_per_run(workload, core, occupancy, corrected=True) * (1 + 1e-12)
-    for name in ("transit", "mwp-cwp-corrected"):
-        assert bound <= MODELS[name](workload, core, occupancy) * (1 + 1e-12)
-
-
 @given(workloads, cores, st.sampled_from([*MODELS]))
 def test_array_of_occupancies_matches_single_occupancies(workload, core, name):
     every = MODELS[name](workload, core, np.array([[1, 2, 3], [7, 20, 64]]))

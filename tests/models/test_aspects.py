@@ -16,6 +16,7 @@ from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.workload import ASPECTS, Aspect, Lambdas, TwoPipelines, Workload
 from loopyperf.stages.stages import timed_kernel
 from tests import sample_and_all
+from tests.kernels import floats, make_kernel
 from tests.models.analytic_models import MODELS as RUNS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
@@ -74,12 +75,8 @@ def test_documentation_has_aspects_and_equations_of_every_model():
 
 def sums(*steps: str) -> lp.TranslationUnit:
     """A load, *steps* and a store for each work-item."""
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < 65536}",
-        "\n".join(["for i", "<> x = a[i]", *steps, "end"]),
-        [lp.GlobalArg("a,b", np.float32, shape=65536)],
-        name="sums",
-        lang_version=(2018, 2),
+    knl = make_kernel(
+        "{[i]: 0 <= i < 65536}", "\n".join(["for i", "<> x = a[i]", *steps, "end"]), floats("a,b", 65536), name="sums"
     )
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
@@ -105,7 +102,7 @@ def seconds(name: str, knl: lp.TranslationUnit, device: Device = V100) -> float:
 
 def work(condition: str) -> lp.TranslationUnit:
     """Computation on two pipelines, with more iterations for the elements that satisfy *condition*."""
-    knl = lp.make_kernel(
+    knl = make_kernel(
         ["{[i]: 0 <= i < 65536}", "{[k]: 0 <= k < 64}", "{[h]: 0 <= h < 64}"],
         f"""
         <> x = a[i]
@@ -115,9 +112,8 @@ def work(condition: str) -> lp.TranslationUnit:
             b[i] = y + sum(h, x/(h + 1)) {{id=some, dep=all}}
         end
         """,
-        [lp.GlobalArg("a,b", np.float32, shape=65536)],
+        floats("a,b", 65536),
         name="work",
-        lang_version=(2018, 2),
     )
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 

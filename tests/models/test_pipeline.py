@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.device.description import Device, Throughput
-from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
+from loopyperf.device.description import Device
 from loopyperf.models import pipeline
 from loopyperf.models.traffic import apportioned
 from loopyperf.stages import cache as recent
 from loopyperf.stages.stages import staged
-from tests.kernels import doubled
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
@@ -179,33 +177,6 @@ def test_shared_out_uses_the_largest_remainder_method() -> None:
 
 
 # }}}
-
-
-# {{{ errors
-
-
-def test_group_too_large_for_a_core_raises() -> None:
-    with pytest.raises(OccupancyError, match="2,048 work-items, at most 1,024"):
-        seconds(doubled(group=2048), n=2**20)
-
-
-def test_missing_parameter_without_substitute_is_named_in_the_error() -> None:
-    bare = replace(V100, throughput=Throughput(slug=V100.slug, place="throughput"))
-    with pytest.raises(MissingNumberError, match=r"lacks throughput\.f32"):
-        lpp.estimate(doubled(), model="pipeline", device=bare, n=2**20)
-
-
-def test_unknown_device_raises() -> None:
-    with pytest.raises(UnknownDeviceError, match="nearest: "):
-        seconds(doubled(), "nvidia-v1000", n=2**20)
-
-
-# }}}
-
-
-def test_same_kernel_has_the_same_time() -> None:
-    unit = doubled(group=256)
-    assert seconds(unit, n=2**20) == seconds(unit, n=2**20)
 
 
 def _arrays(length: str) -> tuple[Any, ...]:

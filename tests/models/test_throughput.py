@@ -9,7 +9,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from tests.kernels import doubled
+from tests.kernels import doubled, floats, make_kernel
 
 V100 = lpp.load_device("nvidia-v100")
 
@@ -17,12 +17,12 @@ V100 = lpp.load_device("nvidia-v100")
 @cache
 def powers(group: int = 256) -> lp.TranslationUnit:
     """Return y[i] = Σ over m of x[i]·c for n elements; m sets the arithmetic for each."""
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i, k]: 0 <= i < n and 0 <= k < m}",
         "y[i] = sum(k, x[i]*1.5f)",
-        [lp.GlobalArg("x,y", np.float32, shape="n"), ...],
+        floats("x,y", "n"),
+        ...,
         assumptions=f"n >= 1 and m >= 1 and n mod {group} = 0",
-        lang_version=(2018, 2),
         target=lp.PyOpenCLTarget(),
     )
     return lp.split_iname(unit, "i", group, outer_tag="g.0", inner_tag="l.0")
@@ -30,11 +30,10 @@ def powers(group: int = 256) -> lp.TranslationUnit:
 
 @cache
 def tiled(tile: int = 16) -> lp.TranslationUnit:
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
         assumptions=f"n >= {tile} and n mod {tile} = 0",
-        lang_version=(2018, 2),
         target=lp.PyOpenCLTarget(),
     )
     knl = lp.add_dtypes(knl, {"a": np.float32, "b": np.float32})
@@ -64,13 +63,8 @@ def test_bounds_of_a_sum_by_hand():
     ],
 )
 def test_in_place_arrays_are_loaded_and_stored(code: str, moved: int):
-    unit = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        code,
-        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), ...],
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-        target=lp.PyOpenCLTarget(),
+    unit = make_kernel(
+        "{[i]: 0 <= i < n}", code, floats("x,y", lp.auto), ..., assumptions="n >= 1", target=lp.PyOpenCLTarget()
     )
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
     bounds, n = lpp.throughput_bounds(unit, device=V100), 2**22
@@ -133,7 +127,7 @@ def test_factors_of_one_are_free() -> None:
 
 def of_lanes(code: str) -> lp.TranslationUnit:
     arrays = [lp.GlobalArg("a", np.float32, shape="n+1"), lp.GlobalArg("b", np.float32, shape="n"), ...]
-    unit = lp.make_kernel("{[i]: 0<=i<n}", code, arrays, lang_version=(2018, 2))
+    unit = make_kernel("{[i]: 0<=i<n}", code, *arrays)
     return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
@@ -164,7 +158,7 @@ def test_roofline_estimate_is_not_below_the_bounds(unit: lp.TranslationUnit, siz
 
 
 def test_lower_bound_excludes_loads_that_the_compiler_may_merge():
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[g, j, jj, k]: 0 <= g < n and 0 <= j, jj < 128 and 0 <= k < 64}",
         """
         for g
@@ -172,9 +166,9 @@ def test_lower_bound_excludes_loads_that_the_compiler_may_merge():
             b[128*g + j] = sum(k, t[127 - j]) {dep=fetch}
         end
         """,
-        [lp.GlobalArg("a,b", np.float32, shape="128*n"), ...],
+        floats("a,b", "128*n"),
+        ...,
         assumptions="n >= 1",
-        lang_version=(2018, 2),
         target=lp.PyOpenCLTarget(),
     )
     unit = lp.set_temporary_address_space(lp.tag_inames(unit, "g:g.0, j:l.0, jj:l.0, k:unr"), "t", "local")
@@ -231,11 +225,12 @@ def test_invalid_sizes_raise():
 
 
 def test_indirectly_accessed_array_is_listed_as_left_out():
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = a[idx[i]]",
-        [lp.GlobalArg("a,b", np.float32, shape=None), lp.GlobalArg("idx", np.int32, shape=None), ...],
-        lang_version=(2018, 2),
+        floats("a,b", None),
+        lp.GlobalArg("idx", np.int32, shape=None),
+        ...,
         target=lp.PyOpenCLTarget(),
     )
     bounds = lpp.throughput_bounds(lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0"), device=V100)
@@ -243,9 +238,12 @@ def test_indirectly_accessed_array_is_listed_as_left_out():
 
 
 def test_operations_in_no_bound_are_listed_as_left_out():
-    unit = lp.make_kernel(
-        "{[i]: 0 <= i < n}", "b[i] = exp(a[i])", [lp.GlobalArg("a,b", np.float64, shape="n"), ...],
-        lang_version=(2018, 2), target=lp.PyOpenCLTarget(),
-    )  # fmt: skip
+    unit = make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = exp(a[i])",
+        lp.GlobalArg("a,b", np.float64, shape="n"),
+        ...,
+        target=lp.PyOpenCLTarget(),
+    )
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
     assert "f64 special is not included in any bound" in lpp.throughput_bounds(unit, device=V100).left_out

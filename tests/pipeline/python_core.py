@@ -1,6 +1,6 @@
 """The core of ``core.c`` in Python: the same rules for the same tables, but slow.
 
-It keeps no queues: each issue examines all warps. :mod:`python_steady_states` adds the search for steady states.
+It keeps no queues: each issue examines all warps. It skips nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.pipeline import expression_code as on
-from loopyperf.pipeline.core import ASKS, AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
+from loopyperf.pipeline.core import AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
 from loopyperf.pipeline.encoding import CoreOptions, Tables
 from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
@@ -21,8 +21,6 @@ OUTSIDE, WAITING, HELD = range(3)
 """states of a warp: it has no next instruction, it has one, it waits at a barrier"""
 LAST = 1 << 61
 """the latest time of a run, in ticks"""
-PATIENCE = 20_000
-"""issues after which another warp is monitored, as in ``core.c``"""
 
 ON_TWO: Mapping[int, Callable[[int, int], int]] = {
     on.ADD: lambda one, other: one + other,
@@ -51,14 +49,6 @@ class CoreStatus:
     made: int = 0
     settled: int = 0
     tolerance: float = 0.0
-    skipped_first: int = 0
-    skipped_times: int = 0
-    asked_loop: int = 0
-    asked_span: int = 0
-    asked_first: int = 0
-    asked_trips: int = 0
-    asked_oldest: int = 0
-    asked_outer: Sequence[int] = ()
     busy: list[int] = field(default_factory=list[int])
 
 
@@ -129,8 +119,9 @@ class Slot:
 class PythonCore:
     """A core that runs the scenario in *tables*."""
 
-    def __init__(self, given: CoreOptions, tables: Tables, skips: bool) -> None:
-        self.given, self.skips = given, skips
+    def __init__(self, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
+        assert not skips
+        self.given = given
         self.steps = [StepRow(*row) for row in tables.steps.tolist()]
         self.around: list[list[int]] = tables.around.tolist()
         self.instructions = [InstructionRow(*row) for row in tables.instructions.tolist()]
@@ -150,18 +141,11 @@ class PythonCore:
         self.current: int | None = None
         self.rows: NDArray[np.int64] | None = None
         self.written = 0
-        self.watched, self.watched_at = 0, 0
-        self.event: int | None = None
 
     def run(self, limit: int, rows: NDArray[np.int64] | None) -> int:
         """Issue up to *limit* instructions and fill *rows*; return why the core stopped."""
         end, self.rows, self.written = self.progress.made + limit, rows, 0
         while True:
-            if self.event is not None:
-                why = self.compare(self.event)
-                self.event = self.event if why == ASKS else None
-                if why != DONE:
-                    return why
             if self.progress.made >= end:
                 return TOO_LONG if self.progress.time > LAST else LIMIT
             time = self._next_issue()
@@ -172,10 +156,6 @@ class PythonCore:
                 return TOO_LONG if self.progress.finish > LAST else DONE
             else:
                 self._issue(self._chosen(time), time)
-
-    def compare(self, event: int) -> int:
-        """Compare the state at the step *event* with earlier ones; return why the core stops. Skip nothing."""
-        return DONE
 
     # {{{ rule 1: when an instruction can issue
 
@@ -232,19 +212,10 @@ class PythonCore:
             elif at.kind == REPEAT:
                 warp.iterations[at.argument] += 1
                 is_over = warp.iterations[at.argument] >= warp.trips[at.argument]
-                if self.skips and not is_over:
-                    self._look(x, step)
                 step = step + 1 if is_over else at.jump
             else:
                 warp.step = step
                 return False
-
-    def _look(self, x: int, step: int) -> None:
-        if x != self.watched:
-            if self.progress.made < self.watched_at + PATIENCE:
-                return
-            self.watched = x
-        self.watched_at, self.event = self.progress.made, step
 
     def _ready(self, warp: SimulatedWarp) -> int:
         return max(warp.complete, self.free[warp.subsystem], self.opened)
@@ -339,8 +310,6 @@ class PythonCore:
         if self.begun == self.given.total_groups:
             return
         self.progress.time = time
-        if self.skips and (self.begun + 1) % self.given.window == 0:
-            self.event = len(self.steps)
         first = self.begun * self.given.warps_per_group
         self.begun += 1
         group.unfinished = self.given.warps_per_group

@@ -1,4 +1,7 @@
-"""The compiled core and the Python core agree, and extrapolated runs stay within the tolerance."""
+"""The compiled core and the Python core agree, and extrapolated runs stay within the tolerance.
+
+``test_steady_state`` compares runs that skip periodic parts with complete ones.
+"""
 
 import os
 from dataclasses import replace
@@ -22,7 +25,7 @@ from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.scenario import Clock, Scenario, Scheduler, scheduler_named
 from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
-from tests.pipeline.python_steady_states import SteadyCore
+from tests.pipeline.python_core import PythonCore
 from tests.pipeline.random_scenarios import (
     FAR,
     POLICIES,
@@ -37,32 +40,24 @@ from tests.pipeline.random_scenarios import (
 )
 
 
-def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
-    """Return the run of the core in Python."""
-    with patch.object(core, "CompiledCore", SteadyCore):
-        return run(scenario, scenario.clock, **choices)
-
-
-@st.composite
-def scenarios(draw: Any, has_loop: bool) -> Scenario:
-    """Draw a scenario of one or several programs, with many groups or a long loop."""
-    execution: Execution = draw(executions)
-    if has_loop:
-        number = draw(st.sampled_from([1, 1, execution.warps_per_group]))
-        programs = tuple(draw(long_graphs()) for _ in range(number))
-    else:
-        programs = draw(warp_graphs(execution.warps_per_group))
-        execution = replace(execution, total_groups=execution.total_groups * 15)
-    return Scenario.of(programs, draw(lambdas), execution, scheduler_named(draw(policies)), draw(limits))
-
-
 @settings(max_examples=80)
-@given(st.booleans().flatmap(scenarios), st.sampled_from([0.0, 0.005, 0.2]))
-def test_compiled_and_python_cores_agree(scenario: Scenario, tolerance: float) -> None:
-    for choices in ({"is_traced": True, "is_steady_sought": False}, {"is_traced": True}, {"tolerance": tolerance}):
-        ours, theirs = run(scenario, scenario.clock, **choices), in_python(scenario, **choices)
-        assert (ours.trace == theirs.trace).all()
-        assert replace(ours, trace=theirs.trace) == theirs
+@given(st.data(), executions, lambdas, policies, limits)
+def test_compiled_and_python_cores_agree(
+    data: Any, execution: Execution, timing: dict[str, Lambdas], policy: str, limit: Any
+) -> None:
+    if data.draw(st.booleans()):
+        number = data.draw(st.sampled_from([1, 1, execution.warps_per_group]))
+        programs = tuple(data.draw(long_graphs()) for _ in range(number))
+    else:
+        programs = data.draw(warp_graphs(execution.warps_per_group))
+        execution = replace(execution, total_groups=execution.total_groups * 15)
+    scenario = Scenario.of(programs, timing, execution, scheduler_named(policy), limit)
+    options = {"is_traced": True, "is_steady_sought": False}
+    ours = run(scenario, scenario.clock, **options)
+    with patch.object(core, "CompiledCore", PythonCore):
+        theirs = run(scenario, scenario.clock, **options)
+    assert (ours.trace == theirs.trace).all()
+    assert replace(ours, trace=theirs.trace) == theirs
 
 
 def test_unlike_groups_that_follow_each_other_take_as_long_as_each_alone() -> None:
@@ -71,14 +66,14 @@ def test_unlike_groups_that_follow_each_other_take_as_long_as_each_alone() -> No
     programs = list[tuple[Idg, dict[str, Lambdas]]]()
 
     @seed(1)
-    @settings(max_examples=400, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(st.sampled_from([FAR, SORTS]).flatmap(graphs), lambdas)
     def draw(graph: Idg, timing: dict[str, Lambdas]) -> None:
         programs.append((graph, timing))
 
     draw()
     random = Random(1)
-    for _ in range(int(os.environ.get("LOOPYPERF_RANDOM_PAIRS", 500))):
+    for _ in range(int(os.environ.get("LOOPYPERF_RANDOM_PAIRS", 150))):
         (one, timing), (other, _) = random.choices(programs, k=2)
         warps, policy = random.randint(1, 3), scheduler_named(random.choice(POLICIES))
 

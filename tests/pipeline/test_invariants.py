@@ -1,19 +1,34 @@
 """Properties that hold for every graph, policy and limit."""
 
+import math
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymbolic import parse
 
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, Profile, execution_profile, simulate, warp_latency
+from loopyperf.errors import GraphError, LoopyperfError, OccupancyError, SimulationError
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.pipeline import (
+    Execution,
+    Profile,
+    Scheduler,
+    execution_on,
+    execution_profile,
+    simulate,
+    warp_latency,
+    what_if,
+)
+from loopyperf.pipeline.scenario import Order
+from loopyperf.polyhedral.affine import Affine
 from tests.pipeline.random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, policies
 
 
@@ -120,17 +135,6 @@ def _busy_times(found: Profile, name: str) -> list[Fraction]:
     return [each.free_again - each.time for each in found.issues if each.instruction.subsystem == name]
 
 
-@settings(max_examples=50)
-@given(graphs(), lambdas, executions, policies, limits)
-def test_equal_inputs_give_equal_traces(
-    graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
-) -> None:
-    one, other = (
-        execution_profile(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)) for _ in range(2)
-    )
-    assert one.issues == other.issues
-
-
 TRACED = """
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
@@ -153,7 +157,7 @@ def test_equal_inputs_give_equal_traces_in_every_process() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(traces) == 1
     assert traces.pop().count("(") > 100
@@ -175,3 +179,98 @@ def test_waits_of_each_warp_have_no_gaps(
             previous_end = found.scenario.clock.cycles(wait.end)
         assert previous_end is None or previous_end == issue.time
         last[issue.warp] = issue.time
+
+
+# {{{ invalid input to the simulator raises an error that names the cause
+
+CHAIN = Idg.from_edges(["alu", "mem"], [(0, 1)])
+TIMING = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475)}
+ONE = Execution(1, 1, 1)
+
+
+def of_alu(*body: Any, executions: int = 1) -> Idg:
+    """Return a graph of one instruction in the loops of *body*."""
+    return Idg((Instruction("alu", subsystem="alu", executions=executions),), (), body)
+
+
+def nested(trips: str) -> Idg:
+    """Return a graph of loops of which the innermost has the given number of trips."""
+    return of_alu(Loop("j", 3, (Loop("i", 3, (Loop("j", parse(trips), (0,)),)),)))
+
+
+COSINE = Idg((Instruction("cos", "f32", "sfu"),), (), (0,))
+INVALID: list[tuple[type[LoopyperfError], str, Callable[[], Any]]] = [
+    (
+        GraphError,
+        "cyclic dependence within one iteration: ",
+        lambda: simulate(Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0)]), TIMING, ONE),
+    ),
+    (
+        GraphError,
+        "instruction 0 waits for 1, which comes later",
+        lambda: simulate(Idg(CHAIN.instructions[:2], (Edge(1, 0),), (0, 1)), TIMING, ONE),
+    ),
+    (GraphError, "no latencies for 'sfu', which executes 'cos f32'", lambda: simulate(COSINE, TIMING, ONE)),
+    (OccupancyError, "at least 1 group must be resident", lambda: Execution(8, 0, 100)),
+    (SimulationError, "warps_per_group=0, total_groups=1", lambda: Execution(0, 1, 1)),
+    (SimulationError, "warps_per_group=1, total_groups=0", lambda: Execution(1, 1, 0)),
+    (SimulationError, "warps_per_group=-1, total_groups=1", lambda: Execution(-1, 1, 1)),
+    (SimulationError, "cores=0", lambda: execution_on(Any, 100, 0)),
+    (
+        SimulationError,
+        "unknown scheduler 'fifo'; expected one of 'round-robin', 'greedy-then-oldest'",
+        lambda: simulate(CHAIN, TIMING, ONE, scheduler="fifo"),
+    ),
+    (SimulationError, "must be above 0 issues per cycle, got 0", lambda: simulate(CHAIN, TIMING, ONE, issue_limit=0)),
+    (
+        SimulationError,
+        "issue_limit must be above 0 issues per cycle, got nan",
+        lambda: simulate(CHAIN, TIMING, ONE, issue_limit=math.nan),
+    ),
+    (SimulationError, "3 graphs for groups of 2 warps", lambda: simulate([CHAIN] * 3, TIMING, Execution(2, 1, 1))),
+    (SimulationError, "at least 0 cycles, got -1", lambda: Scheduler("oldest", -1)),
+    (
+        SimulationError,
+        "'newest'; expected one of 'longest wait', 'oldest', 'youngest'",
+        lambda: Scheduler("newest"),
+    ),
+    (
+        SimulationError,
+        "no instruction runs on 'sfu'",
+        lambda: what_if(simulate(CHAIN, TIMING, ONE), lambdas={"sfu": Lambdas(1, 2)}),
+    ),
+    (
+        SimulationError,
+        "too long to simulate",
+        lambda: simulate(of_alu(Loop("i", 10**19, (0,)), executions=10**19), TIMING, ONE),
+    ),
+]
+
+
+def test_invalid_input_is_refused(subtests: pytest.Subtests) -> None:
+    for error, message, call in INVALID:
+        with subtests.test(message), pytest.raises(error, match=message):
+            call()
+    for latencies in [(0, 18), (1, 0), (-1, 18), (1, -18), (math.nan, 1), (1, math.inf)]:
+        with subtests.test(latencies=latencies), pytest.raises(GraphError, match="latenc"):
+            simulate(CHAIN, {"alu": Lambdas(*latencies), "mem": Lambdas(1, 1)}, ONE)
+    for rate in [0, -1, math.nan]:
+        with subtests.test(rate=rate), pytest.raises(SimulationError, match="above 0"):
+            what_if(simulate(CHAIN, TIMING, ONE), rates={CHAIN.instructions[0].subsystem: rate})
+    for trips in ["2**i", "i // j", "k"]:
+        with subtests.test(trips=trips), pytest.raises(LoopyperfError, match=r"cannot evaluate|no enclosing loop"):
+            simulate(nested(trips), TIMING, ONE)
+
+
+def test_warp_order_may_be_given_by_name() -> None:
+    assert Scheduler("oldest") == Scheduler(Order.OLDEST)
+
+
+def test_edge_from_iteration_before_the_first_is_ignored() -> None:
+    # As in the unrolled graph: there is no iteration -1.
+    edge = Edge(0, 0, (1,), (Affine.variable("i", -1),))
+    graph = Idg((Instruction("alu", subsystem="alu", executions=3),), (edge,), (Loop("i", 3, (0,)),))
+    assert simulate(graph, TIMING, ONE).cycles == 3 * 18
+
+
+# }}}

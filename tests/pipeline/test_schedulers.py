@@ -3,11 +3,27 @@
 Time is continuous: no warp issues at a time at which nothing changes.
 """
 
+import heapq
+import pickle
+from fractions import Fraction
+from itertools import product
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from pymbolic import evaluate, parse
+from pymbolic.primitives import If, Max, Min, Variable
 
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.idg import Idg
-from loopyperf.pipeline import SCHEDULERS, Execution, Scheduler, execution_profile, simulate
+from loopyperf.errors import GraphError, SimulationError
+from loopyperf.idg import Idg, Instruction
+from loopyperf.idg.program import Edge, Loop
+from loopyperf.pipeline import SCHEDULERS, Execution, Scheduler, execution_profile, group_times, simulate
+from loopyperf.pipeline.batches import Machines
+from loopyperf.pipeline.expression_code import Code, ExpressionTable, coded, coded_graph, decoded, decoded_graph
+from loopyperf.pipeline.scenario import clock_for, rational
+from loopyperf.polyhedral.affine import Affine
+from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, policies
 
 TIMING = {"alu": Lambdas(1, 1), "slow": Lambdas(1, 5)}
 INDEPENDENT = Idg.from_edges(["alu"] * 3, [])
@@ -88,3 +104,185 @@ def test_new_warp_queues_behind_waiting_warps() -> None:
 def test_policies_do_not_affect_a_single_warp(name: str) -> None:
     graph = Idg.from_edges(["slow", "alu", "alu"], [(0, 1), (0, 2)])
     assert simulate(graph, TIMING, Execution(1, 1, 1), scheduler=name).cycles == 5 + 1 + 1
+
+
+# {{{ jobs dealt to the least loaded machine: batches match single jobs; more work lowers no load (Graham, 1969)
+
+Jobs = list[tuple[int, int]]
+"""load of a job, and the number of equal jobs in succession"""
+
+
+def one_by_one(machines: int, jobs: Jobs) -> tuple[list[int], list[int]]:
+    """Return the loads of the machines in ascending order, and the start of the last job of each batch."""
+    loads, starts = [0] * machines, list[int]()
+    for load, number in jobs:
+        start = loads[0]
+        for _ in range(number if load else 0):
+            start = loads[0]
+            heapq.heapreplace(loads, start + load)
+        starts.append(start)
+    return sorted(loads), starts
+
+
+def deal_all(machines: int, jobs: Jobs) -> Machines:
+    found = Machines(machines)
+    for load, number in jobs:
+        found.deal(float(load), number)
+    return found
+
+
+def random_jobs(random: Random) -> tuple[int, Jobs]:
+    jobs = [(random.choice([0, 1, 2, 3, 5, 8, 50]), random.randint(1, 40)) for _ in range(random.randint(1, 8))]
+    return random.randint(1, 12), jobs
+
+
+def test_batches_of_jobs_are_dealt_as_if_one_by_one() -> None:
+    for seed in range(300):
+        machines, jobs = random_jobs(Random(seed))
+        loads, starts = one_by_one(machines, jobs)
+        found = Machines(machines)
+        assert [found.deal(float(load), number) for load, number in jobs] == starts
+        assert [level.load for level in found.levels for _ in range(level.machines)] == loads
+
+
+def test_more_work_lowers_none_of_the_sorted_loads() -> None:
+    for seed in range(300):
+        random = Random(seed)
+        machines, jobs = random_jobs(random)
+        place = random.randrange(len(jobs))
+        load, number = jobs[place]
+        grows = [(load + random.randint(1, 20), 1), (load, number - 1)] if number > 1 else [(load + 1, 1)]
+        more = random.choice([grows, [(load, number), (7, 1)]])
+        before, after = (deal_all(machines, each) for each in (jobs, [*jobs[:place], *more, *jobs[place + 1 :]]))
+        assert all(one <= other for one, other in zip(loads_of(before), loads_of(after), strict=True))
+
+
+def loads_of(machines: Machines) -> list[float]:
+    return [level.load for level in machines.levels for _ in range(level.machines)]
+
+
+def test_millions_of_jobs_take_a_few_steps() -> None:
+    found = deal_all(80, [(3, 10**7), (100_000, 1), (2, 10**7)])
+    assert [(level.load, level.machines) for level in found.levels] == [((3 * 10**7 + 10**5 + 2 * 10**7) / 80, 80)]
+
+
+# }}}
+
+
+# {{{ expressions of trip counts and conditions, encoded as plain numbers, evaluate like those of pymbolic
+
+FIRST, SECOND = Variable("i"), Variable("j")
+EXPRESSIONS = [
+    *map(parse, ("i", "j - 3", "2*i + 3*j - 1", "(i + j)//4", "(3*i + j) % 5", "i*j", "i < j", "i >= 2*j", "i == j")),
+    *map(parse, ("i != j and j > 1", "i < 2 or not j < 3", "(i + 1)//2 <= j % 3 and i != 2")),
+    *(Min((FIRST, SECOND, 3)), Max((FIRST - SECOND, 2)), If(parse("i < j"), FIRST + 7, 2 * SECOND)),
+]
+
+
+def test_code_evaluates_like_its_expression(subtests: pytest.Subtests) -> None:
+    for expression in EXPRESSIONS:
+        with subtests.test(expression=str(expression)):
+            code = coded(expression, ("i", "j"))
+            assert isinstance(code, Code)
+            assert pickle.loads(pickle.dumps(code)) == code
+            known = decoded(code, ("i", "j"))
+            for i, j in product(range(6), range(6)):
+                assert int(evaluate(known, {"i": i, "j": j})) == int(evaluate(expression, {"i": i, "j": j}))
+
+
+def test_code_refers_to_loops_by_level() -> None:
+    assert coded(FIRST - 2, ("i", "j")) == coded(SECOND - 2, ("j",)) == Code(((1, 0, -2),))
+    assert coded(FIRST - 2, ("j", "i")) == Code(((1, 1, -2),))
+    assert [code.lag(0) for code in (coded(FIRST - 2, ("i",)), coded(2 * FIRST, ("i",))) if isinstance(code, Code)] == [
+        2,
+        None,
+    ]
+
+
+def test_expression_without_an_operation_is_refused_on_use() -> None:
+    code = coded(parse("i // j"), ("i", "j"))
+    assert isinstance(code, Code)
+    with pytest.raises(GraphError, match="the divisor must be a positive integer"):
+        ExpressionTable().add(code)
+
+
+def test_coded_graph_decodes_to_the_original() -> None:
+    edge = Edge(1, 1, (1, 0), (Affine((("i", 1),), -1), Affine((("j", 1),))), parse("i < j"))
+    body = (Loop("i", 4, (0, Loop("j", FIRST + 1, (1,)))),)
+    graph = Idg((Instruction("alu"), Instruction("alu", condition=parse("j < 3"))), (edge,), body)
+    plain = coded_graph(graph)
+    assert coded_graph(plain) == plain != graph
+    assert decoded_graph(plain) == graph
+
+
+# }}}
+
+
+# {{{ start and finish times of groups against hand computation
+
+CHAIN = Idg.from_edges(["alu"] * 4, [(0, 1), (1, 2), (2, 3)])
+
+
+def test_waiting_groups_start_when_others_finish() -> None:
+    # Two groups at a time: group 0 issues at 0, 5, 10, 15 and completes at 20; 1 is one cycle later; 2 follows 0, 3
+    # follows 1.
+    found = group_times(simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(1, 2, 4)))
+    assert [(each.start, each.finish) for each in found] == [(0, 20), (1, 21), (20, 40), (21, 41)]
+
+
+def test_milestones_are_shares_of_the_instructions_of_a_group() -> None:
+    # A group of two warps issues 8 instructions, at 0 1, 5 6, 10 11 and 15 16
+    (found,) = group_times(simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(2, 1, 1)), (0.25, 0.5, 1))
+    assert found.milestones == (1, 6, 16)
+
+
+def test_store_at_the_end_is_complete_when_its_pipeline_is_free() -> None:
+    graph = Idg.from_edges(["alu", "store"], [(0, 1)])
+    (found,) = group_times(simulate(graph, {"alu": Lambdas(1, 5), "store": Lambdas(3, 90)}, Execution(1, 1, 1)))
+    assert found.finish == 5 + 3
+
+
+def test_milestone_of_zero_is_refused() -> None:
+    simulation = simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(1, 1, 1))
+    with pytest.raises(SimulationError, match="got 0"):
+        group_times(simulation, (0,))
+
+
+@settings(max_examples=60)
+@given(graphs(), lambdas, executions, policies, limits)
+def test_last_group_finishes_with_the_core(graph, timing, execution, policy, limit) -> None:
+    simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)
+    found = group_times(simulation, (0.5,))
+    assert simulation.exact_cycles == max((each.finish for each in found), default=0)
+    assert all(each.start <= each.milestones[0] <= each.finish for each in found)
+
+
+# }}}
+
+
+# {{{ clock ticks represent rational latencies exactly and round others by a negligible amount
+
+
+def test_tick_is_the_greatest_common_divisor_of_the_latencies() -> None:
+    # 3/8, 1/4 and 6: an eighth
+    assert clock_for([0.375, 0.25, 6], 1000).ticks_per_cycle == 8
+    assert clock_for([Fraction(1, 3), 0.5], 1000).ticks_per_cycle == 6
+    assert clock_for([4, 10], 1000).ticks_per_cycle == 1
+
+
+def test_float_is_converted_as_its_decimal_notation() -> None:
+    assert rational(0.1) == Fraction(1, 10)
+    chain = Idg.from_edges(["x"], [(0, 0, 1)], trips=10)
+    assert simulate(chain, {"x": Lambdas(0.1, 0.1)}, Execution(1, 1, 1)).exact_cycles == 1
+
+
+def test_rounding_latencies_to_ticks_has_a_negligible_effect() -> None:
+    # Equation 1 of Cornelis, with latencies that are no multiples of a simple fraction of a cycle
+    issue, completion, length, warps = 2**0.5, 400 / 7, 50, 64
+    chain = Idg.from_edges(["x"], [(0, 0, 1)], trips=length)
+    found = simulate(chain, {"x": Lambdas(issue, completion)}, Execution(1, warps, warps)).cycles
+    # Each of 3200 issues is rounded by half a tick at most
+    assert completion + (length * warps - 1) * issue == pytest.approx(found, rel=1e-11)
+
+
+# }}}

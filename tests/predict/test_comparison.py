@@ -1,6 +1,5 @@
 """Test `compare` and `compare_occupancies`: estimates of several models, and reasons of those without one."""
 
-import json
 from dataclasses import replace
 
 import loopy as lp
@@ -67,12 +66,6 @@ def test_models_must_be_a_list_of_names(models: object):
         lpp.compare(doubled(), n=N, device=V100, models=models)
 
 
-def test_model_without_a_fit_is_reported():
-    found = lpp.compare(doubled(), n=N, device=V100, models=["linear", "roofline"])
-    assert list(found.estimates) == ["roofline"]
-    assert "no fit for device 'nvidia-v100'" in found.refusals["linear"]
-
-
 def test_missing_device_parameters_are_reported():
     without = tuple(each for each in V100.memory if each.name != "L2")
     found = lpp.compare(doubled(), n=N, device=replace(V100, memory=without), models=["volkov", "pipeline"])
@@ -94,11 +87,6 @@ def test_text_has_a_line_for_each_model(comparison: lpp.Comparison):
     assert [row[0] for row in table.rows] == list(comparison.estimates)
     reasons = " ".join(str(comparison).split()).split("no prediction: ")[1:]
     assert [sentence.partition(":")[0] for sentence in reasons] == list(comparison.refusals)
-
-
-def test_comparison_is_json_serializable(comparison: lpp.Comparison, curves: lpp.OccupancyComparison):
-    assert json.loads(json.dumps(comparison.to_dict())) == comparison.to_dict()
-    assert json.loads(json.dumps(curves.to_dict())) == curves.to_dict()
 
 
 # {{{ over the occupancy

@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
 from loopyperf.models.profiler_counters import unit_of_metric
-from tests.kernels import doubled, two_launches
+from tests.kernels import doubled, floats, make_kernel, two_launches
 
 TURING = {"device": "nvidia-rtx-2080-ti"}
 MANY = 2**24
@@ -18,7 +18,7 @@ MANY = 2**24
 
 def transposed_tile(pad: int) -> lp.TranslationUnit:
     """Return a kernel in which each lane of a warp writes to its own row of a tile; rows have 32 + *pad* floats."""
-    kernel = lp.make_kernel(
+    kernel = make_kernel(
         "{[g, i]: 0 <= g < 128 and 0 <= i < 32}",
         """
         for g, i
@@ -27,12 +27,9 @@ def transposed_tile(pad: int) -> lp.TranslationUnit:
             b[g, i] = tile[31 - i, 0]  {dep=all}
         end
         """,
-        [
-            lp.GlobalArg("a, b", np.float32, shape=(128, 32)),
-            lp.TemporaryVariable("tile", np.float32, (32, 32 + pad), lp.AddressSpace.LOCAL),
-        ],
+        floats("a, b", (128, 32)),
+        lp.TemporaryVariable("tile", np.float32, (32, 32 + pad), lp.AddressSpace.LOCAL),
         name="transposed",
-        lang_version=(2018, 2),
     )
     return lp.tag_inames(kernel, "g:g.0, i:l.0")
 
@@ -133,7 +130,7 @@ SINES, COSINES = (" + ".join(f"{function}(x[g, i] + {number})" for number in ran
     ],
 )
 def test_lanes_of_divergent_branches_equal_their_enumeration(condition: str, lanes: list[bool]):
-    kernel = lp.make_kernel(
+    kernel = make_kernel(
         "{[g, i]: 0 <= g < 1024 and 0 <= i < 32}",
         f"""
         for g, i
@@ -144,8 +141,7 @@ def test_lanes_of_divergent_branches_equal_their_enumeration(condition: str, lan
             end
         end
         """,
-        [lp.GlobalArg("x, y", np.float32, shape=(1024, 32))],
-        lang_version=(2018, 2),
+        floats("x, y", (1024, 32)),
     )
     kernel = lp.tag_inames(kernel, "g:g.0, i:l.0")
     by_lane = {"sines": sum(lanes), "cosines": 32 - sum(lanes) or 32}
@@ -183,12 +179,7 @@ def test_loads_from_constant_memory_do_not_go_through_l1():
         table = np.arange(16, dtype=np.float32)
         constant = lp.TemporaryVariable("c", initializer=table, address_space=lp.AddressSpace.GLOBAL, read_only=True)
         array = lp.GlobalArg("a, b", np.float32, shape=(4, 32))
-        kernel = lp.make_kernel(
-            "{[g, i]: 0 <= g < 4 and 0 <= i < 32}",
-            f"b[g, i] = a[g, i]*c[{index}]",
-            [array, constant],
-            lang_version=(2018, 2),
-        )
+        kernel = make_kernel("{[g, i]: 0 <= g < 4 and 0 <= i < 32}", f"b[g, i] = a[g, i]*c[{index}]", array, constant)
         found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0"), **TURING)
         metrics = (
             "t_requests_pipe_lsu_mem_global_op_ld",
@@ -206,7 +197,7 @@ def test_loads_from_constant_memory_do_not_go_through_l1():
 
 def test_wavefronts_sum_over_warps_with_different_alignments():
     width, height, row = 48, 6, 62
-    kernel = lp.make_kernel(
+    kernel = make_kernel(
         f"{{[g, i, j]: 0 <= g < 4 and 0 <= i < {width} and 0 <= j < {height}}}",
         """
         for g, i, j
@@ -215,11 +206,8 @@ def test_wavefronts_sum_over_warps_with_different_alignments():
             b[g, j, i] = tile[j, i]  {dep=all}
         end
         """,
-        [
-            lp.GlobalArg("a, b", np.float32, shape=(4, height, width)),
-            lp.TemporaryVariable("tile", np.float32, (height, row), lp.AddressSpace.LOCAL),
-        ],
-        lang_version=(2018, 2),
+        floats("a, b", (4, height, width)),
+        lp.TemporaryVariable("tile", np.float32, (height, row), lp.AddressSpace.LOCAL),
     )
     found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0, j:l.1"), **TURING)
     words = np.array([j * row + i for j in range(height) for i in range(width)]).reshape(-1, 32)

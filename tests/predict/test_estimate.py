@@ -1,8 +1,5 @@
 """Test `estimate`: sizes, batches, kernels, notes and lazy evaluation."""
 
-import gc
-import pickle
-import weakref
 from typing import Any
 
 import loopy as lp
@@ -13,8 +10,7 @@ import loopyperf as lpp
 from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
 from loopyperf.predict.by_counts import UNTRIED
-from loopyperf.stages import case
-from tests.kernels import doubled, outer_product, summed, triangle
+from tests.kernels import doubled, floats, integers, make_kernel, outer_product, summed, triangle
 
 KERNEL = doubled()
 OUTER = outer_product()
@@ -110,14 +106,6 @@ def test_sizes_broadcast(fit):
     assert batch.seconds == pytest.approx(np.array(alone), rel=1e-15)  # as above
 
 
-def test_scalar_size_broadcasts_with_arrays(fit):
-    batch = lpp.estimate(OUTER, n=2, m=np.array([16, 32]), fit=fit)
-    assert (
-        batch.seconds.tolist()
-        == lpp.estimate(OUTER, n=np.array([2, 2]), m=np.array([16, 32]), fit=fit).seconds.tolist()
-    )
-
-
 def test_batch_with_a_constant_time_has_the_shape_of_sizes(make_fit):
     free = dict.fromkeys(lpp.count(KERNEL).properties(), 0.0)
     only_launches = make_fit(weights={**free, "launches": 1e-6})
@@ -125,12 +113,7 @@ def test_batch_with_a_constant_time_has_the_shape_of_sizes(make_fit):
 
 
 def test_batch_of_a_kernel_without_that_size_has_the_shape_of_sizes(fit):
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < 16}",
-        "b[i] = 2*a[i]",
-        [lp.GlobalArg("a,b", np.float32, shape="16"), lp.ValueArg("n", np.int32)],
-        lang_version=(2018, 2),
-    )
+    knl = make_kernel("{[i]: 0 <= i < 16}", "b[i] = 2*a[i]", floats("a,b", "16"), integers("n"))
     assert lpp.estimate(knl, n=np.array([1, 2, 3]), fit=fit).seconds == pytest.approx(
         [1.016e-6] * 3, rel=1e-15
     )  # rounding
@@ -170,15 +153,13 @@ def test_non_integer_batch_is_refused(fit):
 
 
 def test_kernel_without_types_is_refused_with_a_remedy(fit):
-    untyped = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", lang_version=(2018, 2))
+    untyped = make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]")
     with pytest.raises(KernelError, match="add_and_infer_dtypes"):
         lpp.estimate(untyped, n=16, fit=fit)
 
 
 def test_kernel_without_bounds_is_refused(fit):
-    unbounded = lp.make_kernel(
-        "{[i]: 0 <= i}", "b[i] = 2.0", [lp.GlobalArg("b", np.float32, shape=None)], lang_version=(2018, 2)
-    )
+    unbounded = make_kernel("{[i]: 0 <= i}", "b[i] = 2.0", floats("b", None))
     with pytest.raises(UnboundedDomainError):
         lpp.estimate(unbounded, fit=fit)
 
@@ -190,29 +171,6 @@ def test_object_that_is_not_a_kernel_is_refused(fit):
 
 def test_loop_kernel_is_accepted(fit):
     assert lpp.estimate(KERNEL.default_entrypoint, n=64, fit=fit).seconds == lpp.estimate(KERNEL, n=64, fit=fit).seconds
-
-
-def test_kernel_is_prepared_and_counted_once(fit, monkeypatch):
-    calls = []
-    load_kernel = case.load_kernel
-    monkeypatch.setattr(case, "load_kernel", lambda program: calls.append(1) or load_kernel(program))
-    knl = doubled()
-    for n in (16, 17, 18):
-        lpp.estimate(knl, n=n, fit=fit)
-        lpp.estimate(knl, n=n, fit=fit, counting="paper")
-    assert calls == [1]
-    assert lpp.count(knl) is lpp.count(knl)
-
-
-def test_cache_entry_is_removed_with_the_last_reference(fit):
-    knl = doubled()
-    lpp.count(knl)
-    cached, program = set(case._analyses), weakref.ref(knl)
-    assert object.__hash__(knl) in cached
-    del knl
-    gc.collect()
-    assert program() is None
-    assert len(case._analyses) < len(cached)
 
 
 # }}}
@@ -294,23 +252,18 @@ def test_empty_batch_has_no_dependency_notes(fit_with_dependency):
 
 @pytest.mark.parametrize("size", [-4, np.int64(-4), np.array([4, -4])])
 def test_negative_extent_is_refused(size: Any) -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "out[i] = 2*a[i]",
-        [lp.GlobalArg("a,out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        lang_version=(2018, 2),
-    )
+    unit = make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", floats("a,out", "n"), integers("n"))
     with pytest.raises(ParameterError, match="n=-4 violates the kernel's assumptions: n >= 0"):
         lpp.estimate(unit, n=size, device="amd-r9-fury")
 
 
 def test_negative_offset_is_accepted() -> None:
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i]: first <= i < 8}",
         "out[i - first] = 2.0f",
-        [lp.GlobalArg("out", np.float32, shape="16"), lp.ValueArg("first", np.int32)],
+        floats("out", "16"),
+        integers("first"),
         assumptions="first >= -8 and first <= 8",
-        lang_version=(2018, 2),
     )
     assert lpp.count(unit).properties()["global store 32-bit stride 0"](first=-4) == 12
     assert float(lpp.estimate(unit, first=-4, device="amd-r9-fury", model="roofline")) > 0
@@ -321,13 +274,13 @@ def test_negative_offset_is_accepted() -> None:
 
 def conditional() -> lp.TranslationUnit:
     """Return b[i] = 2 a[i] where m[i] > 0. The probability depends on data, so counts are rounded."""
-    knl = lp.make_kernel(
+    knl = make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = 2*a[i] {if=m[i] > 0}",
-        [lp.GlobalArg("a,b,m", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        floats("a,b,m", "n"),
+        integers("n"),
         name="conditional",
         assumptions="n >= 1",
-        lang_version=(2018, 2),
     )
     return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
@@ -370,12 +323,6 @@ def test_notes_and_intervals_are_computed_on_demand(make_fit, monkeypatch):
     monkeypatch.undo()
     assert found.notes == notes
     assert found == expected
-
-
-def test_pickled_estimate_keeps_its_breakdown(make_fit):
-    found = lpp.estimate(KERNEL, n=100, fit=make_fit(weights=WEIGHTS))
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert found.breakdown.rows
 
 
 def test_unknown_attribute_raises_attribute_error(make_fit):

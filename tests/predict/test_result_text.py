@@ -122,13 +122,6 @@ def test_breakdown_of_pipelines_shows_busy_times_and_factors() -> None:
     assert ["launches", "1", "4", "µs", "4", "µs", "<", "1", "%"] in lines
 
 
-def test_text_explains_why_an_unfitted_model_has_no_interval() -> None:
-    by_simulation = lpp.estimate(doubled(), model="pipeline", **OPTIONS)
-    assert by_simulation.interval is None
-    assert any("not calibrated" in note for note in by_simulation.notes)
-    assert "no prediction interval" in " ".join(str(by_simulation).split())
-
-
 def test_estimate_of_0_seconds_has_no_bound() -> None:
     empty = lpp.Estimate(
         "k", {"n": 0}, "d", "m", "executed", 0.0, Breakdown((BreakdownRow("f32 mul", "", 0, 1e-9, 0.0),)), None, ()

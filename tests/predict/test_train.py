@@ -1,6 +1,5 @@
 """Test `train`: residual models from rows of kernels and seconds, and their estimates."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from loopyperf.errors import (
     CalibrationError,
     FitFileError,
     LoopyperfError,
-    ModelInputError,
     ParameterError,
     UnknownModelError,
 )
@@ -61,7 +59,7 @@ def learned(rows: list[lpp.Measured]) -> lpp.ResidualModel:
 
 
 def test_corrected_estimate_keeps_the_unweighted_properties_of_its_base(rows: list[lpp.Measured]):
-    learned = lpp.train(rows, device="some-unknown-gpu", base="overlap")
+    learned = lpp.train(rows[:12], device="some-unknown-gpu", base="overlap")
     knl = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = exp(a[i])*exp(a[i]+1)", assumptions="n >= 64 and n mod 64 = 0")
     knl = lp.split_iname(lp.add_and_infer_dtypes(knl, {"a": np.float32}), "i", 64, outer_tag="g.0", inner_tag="l.0")
     for n in (4096, np.array([4096, 8192])):
@@ -206,7 +204,7 @@ def test_samples_of_too_few_kernels_are_refused(rows: list[lpp.Measured]):
 
 def test_complete_run_is_not_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
     whole = (SampledProgram("f", Samples((16,), (1e-4,), 32, 16)),)
-    told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows]
+    told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows[:12]]
     learned = lpp.train(told, device="a machine of mine")
     assert float(with_samples(learned, lambda _: whole, monkeypatch)(KERNELS[0], n=1024)) == 1e-4
 
@@ -290,16 +288,3 @@ def test_notes_of_the_base_are_kept(rows: list[lpp.Measured]):
     notes = lpp.estimate(outer_product(), n=64, m=64, fit=learned_from_linear).notes
     assert "no weight for 'global load 32-bit stride 0' in the fit; assumed 0" in notes
     assert sum(note.startswith("no prediction interval: ") for note in notes) <= 1
-
-
-def test_estimate_is_json_serializable(learned: lpp.ResidualModel):
-    found = lpp.estimate(KERNELS[0], n=1024, fit=learned).to_dict()
-    assert json.loads(json.dumps(found)) == found
-
-
-def test_missing_features_are_refused_by_name(learned: lpp.ResidualModel):
-    record = learned.record
-    fields = {name: getattr(record, name) for name in record.__struct_fields__}
-    fields["told"] = (*record.told[:-1], "hardware counter")
-    with pytest.raises(ModelInputError, match="lacks the features hardware counter"):
-        lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))

@@ -47,16 +47,6 @@ def test_each_of_several_sizes_is_counted(fit, plain_islpy):
     assert counts == [[1], [2], [10]]
 
 
-def test_loopy_prepares_the_kernel_once_for_all_sizes(fit, plain_islpy, monkeypatch):
-    calls = []
-    load_kernel = case.load_kernel
-    monkeypatch.setattr(case, "load_kernel", lambda program: calls.append(1) or load_kernel(program))
-    knl = doubled(group=2)
-    for n in (16, 17, 18):
-        lpp.estimate(knl, n=n, fit=fit)
-    assert calls == [1]
-
-
 def test_symbolic_counts_are_refused_with_a_repair_command(plain_islpy):
     with pytest.raises(EngineError, match=r"islpy lacks barvinok.*pip install --force-reinstall --no-deps 'islpy-barv"):
         lpp.count(doubled())
@@ -65,22 +55,6 @@ def test_symbolic_counts_are_refused_with_a_repair_command(plain_islpy):
 def test_batch_is_refused_without_barvinok(fit, plain_islpy):
     with pytest.raises(EngineError, match="islpy lacks barvinok"):
         lpp.estimate(doubled(), n=np.array([16, 32]), fit=fit)
-
-
-def test_missing_size_is_refused_by_name(fit, plain_islpy):
-    with pytest.raises(ParameterError, match="missing size m of kernel 'outer_product'"):
-        lpp.estimate(outer_product(), n=4, fit=fit)
-
-
-def test_superfluous_size_is_refused_by_name(fit, plain_islpy):
-    with pytest.raises(ParameterError, match="no size k"):
-        lpp.estimate(doubled(), n=4, k=4, fit=fit)
-
-
-@pytest.mark.parametrize("size", [16.0, "16", None, True, [16]])
-def test_non_integer_size_is_refused(size, fit, plain_islpy):
-    with pytest.raises(ParameterError, match="size n must be an integer, got"):
-        lpp.estimate(doubled(), n=size, fit=fit)
 
 
 @pytest.mark.parametrize("sizes", [{"n": -1, "m": 16}, {"n": 1, "m": 17}])

@@ -11,31 +11,18 @@ from loopyperf.calibration.fits import Provenance, load_fit, save_fit, widths
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.linear import sensitivity
+from tests.calibration.intervals.biased_classes import observations
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
-
-
-def observations(classes: int, seed: int) -> list[Observation]:
-    """Return kernels whose times are a sum, with an error common to each class and noise; 0.15 and 0.05 in ln T."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for number in range(classes):
-        bias = rng.normal(0, 0.15)
-        for _ in range(4):
-            adds, loads = (int(each) for each in 10.0 ** rng.uniform(5, 8, 2))
-            seconds = (1e-11 * adds + 3e-11 * loads + 1e-5) * np.exp(bias + rng.normal(0, 0.05))
-            counts = {"f32 add": adds, "global load 32-bit stride 1": loads, "launches": 1}
-            rows.append(Observation(f"class {number}", "x", {}, counts, float(seconds)))
-    return rows
 
 
 def test_four_of_five_unseen_kernels_lie_in_their_interval():
     inside = total = 0
     for seed in range(8):
-        (fit, *_) = fit_observations(PROVENANCE, observations(30, seed))
+        (fit, *_) = fit_observations(PROVENANCE, observations(30, seed=seed))
         assert fit.uncertainty is not None
         names = ("f32 add", "global load 32-bit stride 1", "launches")
-        for row in observations(30, 1000 + seed):
+        for row in observations(30, seed=1000 + seed):
             amounts = np.array([[row.properties[name] for name in names]], dtype=float)
             width = fit.uncertainty.half_width(widths(fit, names, amounts).leverage)[0]
             predicted = sensitivity(fit, [row.properties]).seconds[0]
@@ -61,7 +48,7 @@ def test_error_of_a_weight_is_its_deviation_times_the_score():
 
 
 def test_rarely_measured_property_has_a_large_leverage():
-    rows = observations(10, 1)
+    rows = observations(10)
     rows_with_few_barriers = [
         Observation(row.kernel_class, "x", {}, {**row.properties, "barriers": 10 if place < 4 else 0}, row.seconds)
         for place, row in enumerate(rows)
@@ -86,7 +73,7 @@ def test_kernels_that_other_classes_cannot_predict_have_no_score():
 
 
 def test_fit_loaded_from_a_file_has_the_same_intervals(tmp_path: Path):
-    (fit, *_) = fit_observations(PROVENANCE, observations(10, 1))
+    (fit, *_) = fit_observations(PROVENANCE, observations(10))
     fit = msgspec.structs.replace(fit, weights=dict(sorted(fit.weights.items(), reverse=True)))
     save_fit(fit, tmp_path / "fit.json")
     names, amounts = ("launches", "f32 add"), np.array([[1.0, 1e7]])

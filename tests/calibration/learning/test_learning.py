@@ -28,7 +28,7 @@ from tests.synthetic_training_sets import CLASSES, MADE_UP, examples
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
-GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
+pytest.importorskip("sklearn", reason="the extra learn")
 BASE = UnfittedBase("made up")
 
 
@@ -79,6 +79,7 @@ def test_class_number_as_a_feature_does_not_help_other_classes():
 
 
 def test_hyperparameter_search_uses_held_out_classes(monkeypatch: pytest.MonkeyPatch):
+    search = pytest.importorskip("sklearn.model_selection").GridSearchCV
     rows = examples()
     classes = [row.observation.kernel_class for row in rows]
     searches: list[int] = []
@@ -87,7 +88,7 @@ def test_hyperparameter_search_uses_held_out_classes(monkeypatch: pytest.MonkeyP
         searches.append(len(cv))
         for known, held_out in cv:
             assert not {classes[place] for place in known} & {classes[place] for place in held_out}
-        return GridSearchCV(*inputs, cv=cv, **more)
+        return search(*inputs, cv=cv, **more)
 
     monkeypatch.setattr("sklearn.model_selection.GridSearchCV", recording_search)
     Lesson.of(BASE, rows).searched("svr")

@@ -13,6 +13,7 @@ from loopy.types import NumpyType
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
 from tests.brute_force import COUNTINGS, brute_force
+from tests.kernels import floats, integers, make_kernel
 
 N = 100
 TYPES = {
@@ -32,14 +33,7 @@ def over_n(code: Any, domain: str = "0<=i<n", target: Any = TARGETS[0]) -> lp.Tr
     """Return a kernel that executes *code* for each i, on arrays with the types of TYPES."""
     names = sorted(set(re.findall(r"\b[a-eqrsuwxyz]\b", code if isinstance(code, str) else str(*code))))
     arrays = [lp.GlobalArg(name, TYPES[name], shape=("n + 1",)) for name in names]
-    return lp.make_kernel(
-        f"{{[i]: {domain}}}",
-        code,
-        [*arrays, lp.ValueArg("n", np.int32), ...],
-        target=target,
-        lang_version=(2018, 2),
-        seq_dependencies=True,
-    )
+    return make_kernel(f"{{[i]: {domain}}}", code, *arrays, integers("n"), ..., target=target, seq_dependencies=True)
 
 
 def operations(unit: lp.TranslationUnit, **options: Any) -> Operations:
@@ -271,12 +265,13 @@ def test_unrolled_loop_variable_is_a_literal() -> None:
 
 def test_reduction_has_the_type_of_its_accumulator() -> None:
     # acc_j = acc_j + 0.1 * a[j]; where acc_j is double, as Loopy infers.
-    unit = lp.make_kernel(
+    unit = make_kernel(
         "{[i,j]: 0<=i<n and 0<=j<3}",
         "b[i] = sum(j, 0.1*a[j])",
-        [lp.GlobalArg("a", np.float32, shape="3"), lp.GlobalArg("b", np.float32, shape="n"), ...],
+        floats("a", "3"),
+        floats("b", "n"),
+        ...,
         target=TARGETS[0],
-        lang_version=(2018, 2),
     )
     assert "acc_j = acc_j + 0.1 * a[j];" in generated(unit)
     assert operations(unit) == enumerated(unit) == {"f64 mul": 3, "f64 add": 3}
@@ -285,6 +280,6 @@ def test_reduction_has_the_type_of_its_accumulator() -> None:
 def test_byte_integers_are_added_as_ints() -> None:
     # C promotes them to int; integer operations are tallied although they are not properties.
     names = [lp.GlobalArg(name, np.int8, shape="n") for name in ("k", "l", "m")]
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "m[i] = k[i] + l[i]", [*names, ...], lang_version=(2018, 2))
+    unit = make_kernel("{[i]: 0<=i<n}", "m[i] = k[i] + l[i]", *names, ...)
     tallies = count_properties(load_kernel(unit)).tallies
     assert [tally.item.dtype for tally in tallies if getattr(tally.item, "kind", "") == "add"] == ["i32"]

@@ -119,10 +119,3 @@ def test_counts_can_be_pickled_before_and_after_evaluation() -> None:
     assert {name: list(each) for name, each in vector.evaluate(n=np.array([40, 41]), m=7).items()} == {
         name: list(each) for name, each in arrays.items()
     }
-
-
-def test_counts_print_as_a_table_of_formulas(counts: KernelCounts) -> None:
-    lines = str(counts).splitlines()
-    assert lines[0] == "copies, executed counting: 8 properties"
-    assert "  f32 mul                                 m + n" in lines
-    assert "  launches                                2" in lines

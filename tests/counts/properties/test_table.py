@@ -9,7 +9,7 @@ import pytest
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
-from tests.kernels import outer_product
+from tests.kernels import floats, make_kernel, outer_product
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_properties_print_as_the_table_without_the_kernel(counts: KernelCounts) 
 
 def test_long_formulas_are_wrapped_and_not_truncated() -> None:
     name = "n" * 150
-    unit = lp.make_kernel(f"{{[i]: 3 <= i < {name}}}", "out[i] = 2.0*a[i]", lang_version=(2018, 2))
+    unit = make_kernel(f"{{[i]: 3 <= i < {name}}}", "out[i] = 2.0*a[i]")
     printed = str(count_properties(load_kernel(lp.add_dtypes(unit, {"a": np.float32}))))
     assert f"{name}-3if{name}>=4" in "".join(printed.split())
     assert max(map(len, printed.splitlines())) <= 80
@@ -93,10 +93,6 @@ def numbers(counts: KernelCounts, *several: dict[str, int], **sizes: object) -> 
     """Return the heading and the first property of each column."""
     table = counts.table(*several, **sizes)  # pyright: ignore[reportArgumentType]
     return [(column.heading, column.numbers[0]) for column in table.columns]
-
-
-def test_no_sizes_give_no_numbers(counts: KernelCounts) -> None:
-    assert numbers(counts) == []
 
 
 def test_one_size_is_one_column(counts: KernelCounts) -> None:
@@ -153,23 +149,13 @@ def test_notebook_shows_the_table_with_typeset_formulas(counts: KernelCounts) ->
 
 def test_html_is_escaped() -> None:
     # The property has stride 1/>4, and the formula has an ampersand.
-    unit = lp.make_kernel(
-        "{[i]: 3<=i<n}",
-        "out[i] = a[i, 0]",
-        [lp.GlobalArg("a", np.float32, shape="n, 9"), lp.GlobalArg("out", np.float32, shape="n"), ...],
-        name="column",
-        lang_version=(2018, 2),
-    )
+    unit = make_kernel("{[i]: 3<=i<n}", "out[i] = a[i, 0]", floats("a", "n, 9"), floats("out", "n"), ..., name="column")
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
     html = count_properties(load_kernel(unit)).properties()._repr_html_()
     assert "1/>4" not in html
     row = next(row for row in Cells(html).rows if row[0] == "global load 32-bit stride 1/>4")
     assert row[1] == r"$\begin{cases}n - 3 & n \geq 4\end{cases}$"
     assert 'title="n - 3 if n &gt;= 4"' in html
-
-
-def test_title_is_above_the_table(counts: KernelCounts) -> None:
-    assert "<p>outer_product, executed counting: 7 properties</p>\n<table " in counts._repr_html_()
 
 
 def test_single_count_is_shown_as_a_formula(counts: KernelCounts) -> None:

@@ -9,6 +9,7 @@ from loopyperf.counts.property_vector import LesserCount, PropertyVector
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from tests.kernels import floats, integers, make_kernel
 
 MINIMUM = "global min(load, store) 32-bit stride 1"
 
@@ -16,17 +17,14 @@ MINIMUM = "global min(load, store) 32-bit stride 1"
 @pytest.fixture(scope="module")
 def properties() -> PropertyVector:
     """Return the properties of a kernel with n loads and m stores; no count depends on its size k."""
-    unit = lp.make_kernel(
+    unit = make_kernel(
         ["[k,m,n] -> {[i]: 0<=i<n}", "[m] -> {[j]: 0<=j<m}"],
         "out[j] = 2 {id=fill}\n<> s = a[i] {id=read, dep=fill}",
-        [
-            lp.GlobalArg("a", np.float32, shape="n"),
-            lp.GlobalArg("out", np.float32, shape="m"),
-            lp.ValueArg("k,m,n", np.int32),
-            ...,
-        ],
+        floats("a", "n"),
+        floats("out", "m"),
+        integers("k,m,n"),
+        ...,
         assumptions="n>=0 and m>=0 and k mod 2 = 0",
-        lang_version=(2018, 2),
     )
     for iname in "ij":
         unit = lp.split_iname(unit, iname, 16, outer_tag="g.0", inner_tag="l.0")
@@ -65,7 +63,7 @@ def test_minimum_is_formatted_as_min(properties: PropertyVector) -> None:
 
 def minimum_of(instructions: str) -> LesserCount:
     """Return the minimum of the loads and stores of *instructions*, which lanes execute for n elements."""
-    unit = lp.make_kernel("{[i]: 0<=i<n}", instructions, lang_version=(2018, 2), assumptions="n>=1")
+    unit = make_kernel("{[i]: 0<=i<n}", instructions, assumptions="n>=1")
     unit = lp.split_iname(lp.add_dtypes(unit, {"a": np.float32}), "i", 16, outer_tag="g.0", inner_tag="l.0")
     least = count_properties(load_kernel(unit)).properties()[MINIMUM]
     assert isinstance(least, LesserCount)
@@ -90,13 +88,6 @@ def test_sizes_without_effect_are_checked(properties: PropertyVector) -> None:
         properties.evaluate(n=40, m=33, k=np.array([2, 4, 5]))
 
 
-def test_superfluous_and_missing_sizes_are_rejected(properties: PropertyVector) -> None:
-    with pytest.raises(ParameterError, match="no size q; its sizes are: k, m, n"):
-        properties.evaluate(n=40, m=33, q=1)
-    with pytest.raises(ParameterError, match="missing size m; the sizes needed are: m, n"):
-        properties.evaluate(n=40, k=2)
-
-
 def test_unknown_property_is_not_a_key(properties: PropertyVector) -> None:
     assert "f32 add" not in properties
     with pytest.raises(KeyError):
@@ -106,14 +97,7 @@ def test_unknown_property_is_not_a_key(properties: PropertyVector) -> None:
 
 def test_size_may_be_named_self() -> None:
     counted = count_properties(
-        load_kernel(
-            lp.make_kernel(
-                "{[i]: 0<=i<self}",
-                "out[i] = 2*a[i]",
-                [lp.GlobalArg("a,out", np.float32, shape="self"), ...],
-                lang_version=(2018, 2),
-            )
-        )
+        load_kernel(make_kernel("{[i]: 0<=i<self}", "out[i] = 2*a[i]", floats("a,out", "self"), ...))
     )
     doubled = counted.properties()["f32 mul"]
     assert doubled(self=3) == doubled.evaluate(self=3) == counted.properties().evaluate(self=3)["f32 mul"] == 3

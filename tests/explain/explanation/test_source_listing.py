@@ -2,8 +2,6 @@
 
 from itertools import pairwise
 
-import loopy as lp
-import numpy as np
 import pytest
 
 from loopyperf.explain.source_view import SourceLine, listing_of
@@ -11,7 +9,7 @@ from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from tests.explain.pages.report_kernels import two_launches
-from tests.kernels import outer_product, triangle
+from tests.kernels import floats, integers, make_kernel, outer_product, triangle
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 FILES = {each.name: each for each in load_kernel_files(bundled_folder("test_kernels"))}
@@ -44,12 +42,7 @@ def test_launches_are_listed_with_grids_and_instructions():
 
 
 def test_functions_and_conditions_have_no_loopy_syntax():
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = sqrt(a[i]) {if=a[i] > 0}",
-        [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        lang_version=(2018, 2),
-    )
+    knl = make_kernel("{[i]: 0 <= i < n}", "b[i] = sqrt(a[i]) {if=a[i] > 0}", floats("a, b", "n"), integers("n"))
     assert listing_of(load_kernel(knl))[-1].text == "if a[i] > 0: b[i] = sqrt(a[i])"
 
 

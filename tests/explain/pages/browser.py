@@ -51,7 +51,7 @@ class Watched:
 
     def texts(self, selector: str) -> list[str]:
         """Return the texts of the visible elements."""
-        return [each.inner_text().strip() for each in self.page.locator(selector).all() if each.is_visible()]
+        return [each.strip() for each in self.seen(selector).all_inner_texts()]
 
     def seen(self, selector: str) -> Any:
         """Return the visible elements."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import loopy as lp
-import numpy as np
 import pytest
 from matplotlib import style
 from matplotlib.figure import Figure
@@ -27,6 +26,7 @@ from loopyperf.explain.report import Report
 from loopyperf.models.result import Alternative
 from loopyperf.units import duration, prefixed, unbroken
 from tests.explain.pages.report_kernels import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
+from tests.kernels import floats, integers, make_kernel
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 """elements without an end tag"""
@@ -290,13 +290,7 @@ def test_page_of_an_oddly_named_kernel_is_well_formed_and_stays_in_the_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("../../x", "/x", ".x", "odd\x1b]0;x\x07name", "x" * 300):
-        knl = lp.make_kernel(
-            "{[i]: 0 <= i < n}",
-            "b[i] = 2*a[i]",
-            [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-            name=name,
-            lang_version=(2018, 2),
-        )
+        knl = make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", floats("a, b", "n"), integers("n"), name=name)
         knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
         saved = lpp.report(knl, n=4096, device="nvidia-v100", models=["roofline"], findings=False).save()
         assert saved.resolve().parent == tmp_path

@@ -47,12 +47,6 @@ def test_correct_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: F
     assert machine.kernels() == 15 * ["scale"]
 
 
-def test_groups_can_have_unused_dynamic_local_memory(machine: FakeCuPy) -> None:
-    machine.effects["scale"] = scale
-    CudaBackend(dynamic_local_memory=4096).time(BenchmarkCase("test", configuration(), {"n": 40}), 1)
-    assert {launch[4] for launch in machine.launched if launch[0] == "scale"} == {4096}
-
-
 def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend, machine: FakeCuPy) -> None:
     backend.empty_caches()
     (written,) = machine.filled
@@ -66,14 +60,6 @@ def test_caches_are_emptied_before_the_runs_of_each_clock(backend: CudaBackend, 
     assert len(machine.filled) == 3
     backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
     assert len(machine.filled) == 3
-
-
-def test_two_configurations_stay_compiled(backend: CudaBackend, machine: FakeCuPy) -> None:
-    one, other = configuration(), configuration(label="another")
-    for each in (one, other, one, other):
-        backend.time(BenchmarkCase("test", each, {"n": 16}), 1)
-    # each is checked once, and timed twice by both clocks
-    assert machine.kernels() == 10 * ["scale"]
 
 
 def test_each_run_on_the_device_clock_is_queued_after_a_hold_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
@@ -234,19 +220,6 @@ def test_wrong_result_raises(backend: CudaBackend, machine: FakeCuPy) -> None:
         backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)
     machine.effects["scale"] = scale
     assert len(backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2).wall) == 2
-
-
-def test_unwritten_result_raises(backend: CudaBackend, machine: FakeCuPy) -> None:
-    machine.effects["scale"] = lambda a, b, n: scale(a, b, n - 1)
-    ones = configuration(
-        arguments=lambda rng, sizes: {
-            "a": np.ones(sizes["n"], np.float32),
-            "b": np.full(sizes["n"], 7, np.float32),
-            "n": np.int32(sizes["n"]),
-        }
-    )
-    with pytest.raises(MeasurementError, match="array b is wrong"):
-        backend.time(BenchmarkCase("scale", ones, {"n": 64}), 2)
 
 
 def test_compile_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:

@@ -15,7 +15,6 @@ from loopyperf.idg.program import Opcode
 GPU = "nvidia-rtx-3090"
 CUDA = lp.CudaTarget()
 OPENCL = lp.PyOpenCLTarget()
-BILLION = 1e9
 
 
 def grouped(statement: str, *arguments: Any, target: Any = CUDA, group: int = 256) -> lp.TranslationUnit:

@@ -54,15 +54,6 @@ def test_shared_table_is_refetched_where_the_cache_is_too_small(lines: int, fetc
     assert found[ArrayStream("b", "store")] * 640 == pytest.approx(640 * 32)
 
 
-def test_streams_reuse_nothing_of_the_previous_round() -> None:
-    floats = lp.GlobalArg("a,b", np.float32, shape="n")
-    stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
-    found = CachedGroups(stream, of_bytes(2**18), Residence(1, 64, 64)).moved(
-        [ArrayStream("a", "load"), ArrayStream("b", "store")]
-    )
-    assert found == {ArrayStream("a", "load"): 32, ArrayStream("b", "store"): 32}
-
-
 def test_halo_between_rounds_is_fetched_once() -> None:
     # Each element and those 2^14 and 2^15 after it. A round of 64 groups is 2^14 elements: two other rounds read them.
     code = "b[i] = a[i] + a[i + 16384] + a[i + 32768]"
@@ -107,13 +98,6 @@ def test_groups_of_a_core_fetch_a_table_once() -> None:
         found = CachedGroups(table, L1, Residence(on_core, 64 * on_core, 64)).moved([TABLE, ArrayStream("b", "store")])
         assert found[TABLE] == pytest.approx(64 / 640 * 4 * 1024, rel=0.01)
         assert found[ArrayStream("b", "store")] == 32
-
-
-def test_streams_are_not_shared_between_groups_of_a_core() -> None:
-    floats = lp.GlobalArg("a,b", np.float32, shape="n")
-    stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
-    found = CachedGroups(stream, L1, Residence(4, 256, 64)).moved([ArrayStream("a", "load"), ArrayStream("b", "store")])
-    assert found == {ArrayStream("a", "load"): 32, ArrayStream("b", "store"): 32}
 
 
 @pytest.mark.parametrize("grid", [{0: 7}, {0: 4, 1: 6}, {0: 3, 1: 2, 2: 5}])

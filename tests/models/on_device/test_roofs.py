@@ -1,6 +1,5 @@
 """The data of roofline charts: roofs from device parameters, launches with flop and bytes known by hand."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,10 +10,10 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.explain.roofline_chart import LaunchUnderRoofs, PredictedLaunch, roofline_of
+from loopyperf.explain.roofline_chart import PredictedLaunch, roofline_of
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import duration, in_percent
-from tests.kernels import doubled, two_launches
+from tests.kernels import doubled, floats, make_kernel, two_launches
 
 V100 = lpp.load_device("nvidia-v100")
 N = 2**22
@@ -148,16 +147,6 @@ def test_negative_prediction_is_rejected_with_a_note() -> None:
     assert "doubled is drawn on its roof: 'linear' predicts -1 ms" in found.notes
 
 
-def test_to_dict_includes_derived_values_and_converts_to_json() -> None:
-    found = lpp.roofline(doubled(group=256), n=N, device=V100)
-    reported = found.to_dict()
-    assert json.loads(json.dumps(reported)) == reported
-    (launch,), (plain,) = found.launches, reported["launches"]
-    assert (reported["model"], reported["device"], reported["sizes"]) == ("pipeline", "nvidia-v100", {"n": N})
-    assert plain["attainable"] == launch.attainable > plain["performance"] == launch.flops / plain["predicted"]
-    assert (plain["roof"], plain["share"]) == ("DRAM", launch.share)
-
-
 def test_report_text_lists_predicted_times_shares_and_roofs() -> None:
     found = lpp.roofline(doubled(group=256), n=N, device=V100)
     (launch,) = found.launches
@@ -173,11 +162,15 @@ def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
     stream = lpp.roofline(doubled(group=256), n=N, device=V100)
     assert stream.below_all_roofs == ""
     # Lanes run down a column: each of three loads needs 16 lines, and the load/store units process one per cycle.
-    rows = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}", "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]",
-        [lp.GlobalArg("a", np.float32, shape="n, n+2"), lp.GlobalArg("b", np.float32, shape="n, n"), ...],
-        name="rows", assumptions="n mod 16 = 0 and n >= 16", lang_version=(2018, 2),
-    )  # fmt: skip
+    rows = make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[j, i] = a[i, j] + a[i, j+1] + a[i, j+2]",
+        floats("a", "n, n+2"),
+        floats("b", "n, n"),
+        ...,
+        name="rows",
+        assumptions="n mod 16 = 0 and n >= 16",
+    )
     rows = lp.split_iname(rows, "i", 16, outer_tag="g.1", inner_tag="l.0")
     found = lpp.roofline(lp.split_iname(rows, "j", 16, outer_tag="g.0", inner_tag="l.1"), n=2048, device=V100)
     (launch,) = found.launches
@@ -189,18 +182,11 @@ def test_launch_bound_by_a_resource_without_roof_is_reported() -> None:
 
 
 def test_copy_has_no_flop() -> None:
-    copy = lp.make_kernel(
-        "{[i]: 0 <= i < n}", "b[i] = a[i]", [lp.GlobalArg("a,b", np.float32, shape="n"), ...], lang_version=(2018, 2)
-    )
+    copy = make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]", floats("a,b", "n"), ...)
     (launch,) = lpp.roofline(
         lp.split_iname(copy, "i", 256, outer_tag="g.0", inner_tag="l.0"), n=N, device=V100
     ).launches
     assert (launch.flops, launch.performance, launch.attainable) == (0, 0, 0)
-
-
-def test_launch_of_zero_time_has_no_performance() -> None:
-    nothing = LaunchUnderRoofs("empty", 0.0, {}, 0.0, "issues")
-    assert (nothing.performance, nothing.attainable, nothing.share) == (0, 0, None)
 
 
 def without_bandwidth(level: MemoryLevel) -> MemoryLevel:

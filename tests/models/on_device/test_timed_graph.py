@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import loopy as lp
-import numpy as np
 import pytest
 
 import loopyperf
@@ -16,6 +15,7 @@ from loopyperf.models.timing import InstructionTimes, NeededNumbers
 from loopyperf.pipeline import Execution, simulate
 from loopyperf.pipeline.timed_graph import Shared, Timed, TimedGraph
 from loopyperf.pipeline.timed_program import Served
+from tests.kernels import floats, make_kernel
 
 ALU, NEAR, FAR = (Timed(name, issue, 20) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))
 SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DRAM": 0.5})
@@ -135,13 +135,7 @@ def test_integers_except_products_have_their_own_lanes_since_volta(device: str, 
 
 @pytest.mark.parametrize(("groups", "balance"), [(1, 1 / 80), (40, 1 / 2), (80, 1), (81, 81 / 160), (160, 1)])
 def test_use_of_shared_levels_scales_with_the_number_of_groups(groups: int, balance: float) -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = 2*x[i]",
-        [lp.GlobalArg("x,y", np.float32, shape="n"), ...],
-        lang_version=(2018, 2),
-        target=lp.PyOpenCLTarget(),
-    )
+    unit = make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", floats("x,y", "n"), ..., target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
     roofline = loopyperf.roofline(unit, n=256 * groups, device="v100")
     (found,) = roofline.launches

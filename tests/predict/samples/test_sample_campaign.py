@@ -80,6 +80,16 @@ def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp
     return train_recordings([recording], load_kernel_files(kernels), base=base)
 
 
+@pytest.fixture(scope="module")
+def learned(
+    few_trees: None, finished: bytes, kernels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> lpp.ResidualModel:
+    """Return the residual model that is trained on the finished archive."""
+    path = tmp_path_factory.mktemp("learned") / "samples.jsonl"
+    path.write_bytes(finished)
+    return trained(read_archive(path), kernels)
+
+
 @dataclass
 class Refusing(WholeAndParts):
     """A device that cannot run parts of kernels labeled *refused*, and is lost after *last* partial runs."""
@@ -230,9 +240,8 @@ def test_progress_reports_measurements_samples_and_fit_in_order(recording: Recor
 # {{{ training on samples
 
 
-def test_residual_model_corrects_the_sampled_model(recording: Recording, kernels: Path):
+def test_residual_model_corrects_the_sampled_model(learned: lpp.ResidualModel):
     backend = WholeAndParts()
-    learned = trained(recording, kernels)
     assert (learned.record.base, learned.record.source) == ("sampled", "loopyperf calibrate")
     assert len(learned.record.rows) == MEASUREMENTS
     for unseen, n in ((summed(5), 2**16), (doubled(), 2**18)):
@@ -243,26 +252,24 @@ def test_residual_model_corrects_the_sampled_model(recording: Recording, kernels
         assert float(found) == pytest.approx(whole, rel=0.03)
 
 
-def test_corrected_estimate_keeps_the_notes_of_the_samples(recording: Recording, kernels: Path):
+def test_corrected_estimate_keeps_the_notes_of_the_samples(learned: lpp.ResidualModel):
     backend = WholeAndParts()
-    found = lpp.estimate(gathered(), n=2**14, fit=trained(recording, kernels), backend=backend)
+    found = lpp.estimate(gathered(), n=2**14, fit=learned, backend=backend)
     alone = lpp.estimate(gathered(), n=2**14, model="sampled", backend=backend)
     assert {"no arguments given for index; assumed 0"} <= set(found.notes) & set(alone.notes)
     assert sum("of the predicted time; all runs took" in note for note in found.notes) == 1
 
 
 def test_residual_model_of_the_backends_device_is_the_default(
-    recording: Recording, kernels: Path, monkeypatch: pytest.MonkeyPatch
+    learned: lpp.ResidualModel, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
-    learned = trained(recording, kernels)
     lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
     found = lpp.estimate(doubled(), n=2**18, model="learned", backend=WholeAndParts())
     assert found == replace(lpp.estimate(doubled(), n=2**18, fit=learned, backend=WholeAndParts()), notes=found.notes)
 
 
-def test_split_uses_residual_models_of_two_backends(recording: Recording, kernels: Path):
-    learned = trained(recording, kernels)
+def test_split_uses_residual_models_of_two_backends(learned: lpp.ResidualModel):
     lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
     devices = [WholeAndParts(), WholeAndParts()]
     found = lpp.split(doubled(), devices=devices, model="learned", n=2**18)
@@ -341,12 +348,6 @@ def test_truncated_archive_is_used_up_to_the_last_complete_record(finished: byte
     backend = WholeAndParts()
     assert len(calibrated(backend, kernels, path).samples) == MEASUREMENTS
     assert 0 < len(backend.contents) < 10  # only one kernel is sampled again
-
-
-def test_residual_model_is_refused_for_another_device(recording: Recording, kernels: Path):
-    learned = trained(recording, kernels)
-    with pytest.raises(lpp.errors.FitFileError, match="trained on device 'arithmetic-device-1', but the backend runs"):
-        lpp.estimate(doubled(), n=2**16, fit=learned, backend=WholeAndParts(name="Another Device"))
 
 
 # }}}

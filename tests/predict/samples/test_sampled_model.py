@@ -12,7 +12,7 @@ from loopyperf.measurement.backends import open_backend
 from loopyperf.predict.sampled import samples_of
 from loopyperf.stages.case import Case
 from loopyperf.stages.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
-from tests.kernels import doubled, gathered, outer_product, triangle, two_launches
+from tests.kernels import doubled, floats, gathered, integers, make_kernel, outer_product, triangle, two_launches
 from tests.parts_backend import HOST, LAUNCH, TICK, PartsBackend
 
 N = 16 * 1000
@@ -172,13 +172,7 @@ def test_kernel_without_groups_is_refused():
 
 def empty() -> lp.TranslationUnit:
     """b[i] = 1 for i < n, which may be 0."""
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = 1",
-        [lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        assumptions="n >= 0",
-        lang_version=(2018, 2),
-    )
+    knl = make_kernel("{[i]: 0 <= i < n}", "b[i] = 1", floats("b", "n"), integers("n"), assumptions="n >= 0")
     return lp.tag_inames(knl, {"i": "g.0"})
 
 

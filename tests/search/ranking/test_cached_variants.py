@@ -1,7 +1,5 @@
 """Variants with cached counts are ranked without Loopy's passes, and the limits on their groups are still checked."""
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 import pytest
@@ -10,11 +8,9 @@ import loopyperf as lpp
 from loopyperf.kernel.kernel import Group
 from loopyperf.search import task
 from loopyperf.stages import cache as recent
-from tests.kernels import doubled
 from tests.minimal_fit import FREE
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
-VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}
 
 
 def summed_by_groups(lanes: int = 64) -> lp.TranslationUnit:
@@ -39,25 +35,6 @@ def no_passes(monkeypatch):
             monkeypatch.setattr(lp, name, lambda *_, **__: pytest.fail("a pass of Loopy's"))
 
     return forbid
-
-
-@pytest.mark.parametrize("slug", ["made-up-1", "nvidia-titan-v"], ids=["an unknown device", "a described device"])
-def test_fit_of_counts_ranks_cached_variants_without_loopy_passes(slug, make_fit, folder, no_passes):
-    fit = make_fit(weights={**FREE, "f32 mul": 1e-9, "work-groups": 1e-9}, slug=slug)
-    variants = VARIANTS | {"by trees": summed_by_groups}
-    first = lpp.rank(variants, n=4096, fit=fit)
-    no_passes()
-    again = lpp.rank(variants, n=4096, fit=fit)
-    assert not again.failures
-    assert again.estimates == first.estimates
-
-
-def test_uncached_variants_need_loopy_passes(make_fit, folder, no_passes):
-    """Shows that the test above can fail."""
-    no_passes()
-    ranking = lpp.rank(VARIANTS, n=4096, fit=make_fit())
-    assert ranking.failures.keys() == VARIANTS.keys()
-    assert all("a pass of Loopy's" in reason for reason in ranking.failures.values())
 
 
 def test_cached_groups_include_local_memory_that_loopy_adds(make_fit, folder, no_passes, monkeypatch):

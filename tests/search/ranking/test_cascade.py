@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.search.cascade import Beaten, Cascade, order_of_asking
-from loopyperf.search.task import LOOKED_AT, Task, Unanswered
+from loopyperf.search.cascade import Beaten, Cascade
+from loopyperf.search.task import Task, Unanswered
 from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant
 from tests.kernels import doubled
@@ -181,9 +181,3 @@ def test_variants_with_nonpositive_times_are_sorted(seconds, order):
     assert list(run_cascade([TablePredictor("model", times)], ["a", "b"], None).fastest) == order
     bound = TablePredictor("bound", {"a": 0.5, "b": 0.0})
     assert list(run_cascade([bound, TablePredictor("model", times)], ["a", "b"], 1).fastest) == order[:1]
-
-
-def test_first_places_are_spread_over_the_list():
-    assert order_of_asking(3) == [0, 1, 2]
-    assert order_of_asking(20)[:LOOKED_AT] == [0, 2, 5, 7, 10, 12, 15, 17]
-    assert sorted(order_of_asking(20)) == list(range(20))

@@ -12,7 +12,7 @@ from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.search.measured import MeasuredRanking
-from tests.kernels import doubled, summed
+from tests.kernels import doubled, floats, integers, make_kernel, summed
 from tests.measurement.synthetic import SyntheticBackend
 from tests.small_campaign import seconds as seconds_of_small_kernels
 from tests.small_campaign import write_kernel_files
@@ -69,13 +69,8 @@ def test_variant_that_cannot_be_measured_is_listed_as_failure(ranking):
 
 def with_statement(statement: str) -> lp.TranslationUnit:
     """Return the kernel ``doubled`` with another statement."""
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        statement,
-        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="doubled",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
+    knl = make_kernel(
+        "{[i]: 0 <= i < n}", statement, floats("a,b", "n"), integers("n"), name="doubled", assumptions="n >= 1"
     )
     return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 

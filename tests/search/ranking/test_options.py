@@ -83,12 +83,6 @@ def test_search_refuses_invalid_options_before_building(subtests: pytest.Subtest
                     lpp.search(untouched, {"group": (16, 32)}, optimizer=optimizer, **ON_TITAN | options)
 
 
-@pytest.mark.parametrize("variants", [5, None, 2.5])
-def test_invalid_variants_are_refused(variants):
-    with pytest.raises(ParameterError, match="variants must be Loopy kernels, or pairs"):
-        lpp.rank(variants, **ON_TITAN)
-
-
 def test_executor_needs_only_submit():
     class Direct:
         def submit(self, function: Any, *arguments: Any) -> "Future[Any]":

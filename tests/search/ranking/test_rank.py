@@ -1,7 +1,6 @@
 """Rankings of variants: order of the estimates, executors, failing variants, invalid options and builds."""
 
 import itertools
-import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -15,7 +14,6 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
-from loopyperf.search import variants
 from loopyperf.search.cascade import ROUNDING
 from tests.kernels import doubled, outer_product, summed
 
@@ -185,12 +183,6 @@ def test_faulty_variant_is_listed_with_its_reason(fit, fault):
     assert fault in str(ranking)
 
 
-def test_endless_builder_is_listed_as_timed_out(fit):
-    ranking = lpp.rank({"never": never, **VARIANTS}, n=4096, fit=fit, time_limit=6)
-    assert ranking.failures == {"never": "timed out after 6 s"}
-    assert len(ranking.order) == len(VARIANTS)
-
-
 def test_repr_gives_the_number_of_ties(make_fit):
     weights = dict.fromkeys(lpp.count(doubled()).properties(), 0.0) | {"f32 mul": 1e-9, "launches": 1e-6}
     equal = lpp.rank(VARIANTS, n=4096, fit=make_fit(weights=weights, uncertainty=UNCERTAIN))
@@ -303,11 +295,6 @@ def test_bounds_require_device_parameters(fit):
         lpp.rank(VARIANTS, n=64, fit=fit, bounds=["throughput"], top=1)
 
 
-def test_bounds_of_a_processor_require_device_parameters(make_fit):
-    with pytest.raises(ParameterError, match="'pocl-some-processor' has none"):
-        lpp.rank(VARIANTS, n=64, fit=make_fit(slug="pocl-some-processor"), bounds=["roofline"], top=1)
-
-
 # }}}
 
 
@@ -355,31 +342,10 @@ def test_programs_of_different_rankings_are_not_confused():
     assert one.seconds["a"] != other.seconds["a"]
 
 
-def test_process_keeps_a_limited_number_of_programs():
-    for each in variants.named({f"{place}": doubled for place in range(variants.KEPT + 5)}, are_kept=True):
-        each.program()
-    assert len(variants._kept) == variants.KEPT
-    assert not any(each.key for each in variants.named({"a": doubled}))
-
-
 # }}}
 
 
 # {{{ pickling
-
-
-def test_ranking_of_builders_that_cannot_be_pickled_is_not_picklable(fit):
-    ranking = lpp.rank({"a": lambda: doubled()}, n=64, fit=fit)
-    with pytest.raises((pickle.PicklingError, AttributeError)):
-        pickle.dumps(ranking)
-    assert pickle.loads(pickle.dumps(ranking.estimates)) == ranking.estimates
-
-
-def test_pickled_estimates_are_small(fit):
-    ranking = lpp.rank(VARIANTS, n=4096, fit=fit)
-    sizes = [len(pickle.dumps(each)) for each in ranking.estimates.values()]
-    assert max(sizes) < 4000
-    assert pickle.loads(pickle.dumps(ranking)).order == ranking.order
 
 
 def test_ranking_converts_to_plain_values_and_text(fit):

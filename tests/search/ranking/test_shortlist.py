@@ -83,12 +83,6 @@ def test_shortlist_with_unranked_variants_is_refused():
     assert shortlisted([*candidates(1.0), *far], NORMAL, 0.0, 0.9).names == ("v0",)
 
 
-@pytest.mark.parametrize(("regret", "probability"), [(-0.1, 0.9), (0.1, 0.0), (0.1, 1.0), (float("nan"), 0.5)])
-def test_invalid_regret_or_probability_is_refused(regret, probability):
-    with pytest.raises(ParameterError, match="between 0 and 1"):
-        shortlisted(candidates(1.0), NORMAL, regret, probability)
-
-
 def test_shortlist_of_no_variants_is_refused():
     with pytest.raises(ParameterError, match="no variant could be predicted"):
         shortlisted([], NORMAL, 0.05, 0.9)

@@ -6,8 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -160,19 +159,6 @@ def test_optuna_logs_nothing_and_keeps_its_verbosity(fit):
 # {{{ executors
 
 
-@pytest.mark.parametrize("optimizer", ["exhaustive", "tpe"])
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_any_executor_gives_the_same_result(fit, pool, optimizer):
-    requested = {"n": 4096, "fit": fit, "optimizer": optimizer, "trials": 14 if optimizer == "exhaustive" else 11}
-    alone = lpp.search(build, GROUPS, **requested)
-    with pool(2) as executor:
-        together = lpp.search(build, GROUPS, **requested, executor=executor)
-    assert together.trials == alone.trials
-    assert together.ranking.order == alone.ranking.order
-    assert together.ranking.estimates == alone.ranking.estimates
-    assert together.ranking.failures == alone.ranking.failures
-
-
 def deadly(group: int):
     """Kill the process that builds groups of 12."""
     if group == 12:
@@ -191,18 +177,6 @@ def test_point_that_kills_its_process_is_a_failure(fit):
     }
     assert found.best == {"group": 48}
     assert any("the executor died" in note for note in found.ranking.notes)
-
-
-def endless(group: int):
-    while group == 12:
-        time.sleep(60)
-    return build(group)
-
-
-def test_endless_builder_is_a_failure(fit):
-    found = lpp.search(endless, {"group": (8, 12, 16)}, n=64, fit=fit, optimizer="random", time_limit=5)
-    assert found.ranking.failures == {"group=12": "timed out after 5 s"}
-    assert found.best == {"group": 16}
 
 
 # }}}
@@ -278,15 +252,6 @@ def test_invalid_options_are_refused_before_building(subtests: pytest.Subtests):
     ]:
         with subtests.test(options=options, error=error, message=message), pytest.raises(error, match=message):
             lpp.search(untouched, {"group": (8, 16, 32)}, **ON_TITAN | options)
-
-
-def test_space_that_does_not_match_its_builder_is_refused():
-    with pytest.raises(ParameterError, match="the space is empty"):
-        lpp.search(untouched, {}, **ON_TITAN)
-    with pytest.raises(ParameterError, match="'group' has no choices"):
-        lpp.search(untouched, {"group": []}, **ON_TITAN)
-    with pytest.raises(ParameterError, match=r"untouched\(group: int\) cannot be called with .*, tile: "):
-        lpp.search(untouched, {"tile": (8, 16)}, **ON_TITAN)
 
 
 def test_only_exhaustive_searches_work_without_optuna(fit, monkeypatch):

@@ -15,7 +15,7 @@ from loopyperf.stages import cache as cache_files
 from loopyperf.stages import cache as cache_folder
 from loopyperf.stages import cache as recent
 from loopyperf.stages import case
-from loopyperf.stages.cache import BLOCK, FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
+from loopyperf.stages.cache import BLOCK, FILLED, LEFT_OVER, entries, make_room, trim
 from tests.kernels import doubled
 
 TESTS = Path(__file__).parents[2]
@@ -69,12 +69,6 @@ def test_least_recently_used_files_are_removed_first(folder):
     assert foreign_files_exist(folder)
 
 
-def test_nothing_is_removed_below_the_limit(folder):
-    paths = [cache_file(folder, number) for number in range(3)]
-    trim(folder, limit=4 * BLOCK)
-    assert all(path.exists() for path in paths)
-
-
 def test_file_larger_than_the_limit_is_removed(folder):
     path = cache_file(folder, 1, nbytes=4 * BLOCK)
     make_room(path, 4 * BLOCK, limit=4 * BLOCK)
@@ -87,26 +81,6 @@ def test_old_partially_written_files_are_removed(folder):
     trim(folder, limit=4 * BLOCK)
     assert (old.exists(), young.exists()) == (False, True)
     assert foreign_files_exist(folder)
-
-
-def scans_per_fill(folder: Path, nbytes: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Return how often the folder is scanned while as many bytes are written as it may hold."""
-    seen: list[Path] = []
-    monkeypatch.setattr(cache_folder, "trim", lambda folder, limit: seen.append(folder))
-    number = 20 * limit // cache_folder.on_disk(nbytes)
-    for each in range(number):
-        make_room(folder / f"{hashlib.sha256(f'{nbytes} {each}'.encode()).hexdigest()}.txt", nbytes, limit)
-    return len(seen) / 20
-
-
-@pytest.mark.parametrize("blocks", [1, 10])
-def test_number_of_scans_does_not_depend_on_the_size_of_files(blocks, folder, monkeypatch):
-    # The number of scans is a sum of independent events with mean 20·64, so σ is at most √(20·64)/20 = 1.8.
-    assert scans_per_fill(folder, blocks * BLOCK - 1, 1000 * BLOCK, monkeypatch) == pytest.approx(LOOKS, abs=4 * 1.8)
-
-
-def test_folder_of_few_files_is_scanned_on_each_write(folder, monkeypatch):
-    assert scans_per_fill(folder, 50 * BLOCK - 1, 1000 * BLOCK, monkeypatch) == 20
 
 
 def test_sizes_of_files_are_rounded_up_to_disk_blocks(folder):
@@ -122,22 +96,6 @@ def test_sizes_of_files_are_rounded_up_to_disk_blocks(folder):
 
 
 # {{{ concurrent changes to the folder
-
-
-def test_file_that_vanishes_before_it_is_examined_is_ignored(folder):
-    path = cache_file(folder, 1)
-    with os.scandir(folder) as found:
-        listed = list(found)
-    path.unlink()
-    assert list(cache_folder._ours(listed)) == []
-
-
-def test_file_that_another_process_removes_first_counts_as_removed(folder):
-    found = [*entries(folder)]
-    cache_file(folder, 1)
-    (entry,) = entries(folder)
-    entry.path.unlink()
-    assert remove([*found, entry]) == ()
 
 
 def test_other_files_are_removed_in_place_of_one_that_cannot_be(folder, monkeypatch):

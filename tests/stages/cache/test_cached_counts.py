@@ -3,12 +3,10 @@
 import errno
 import json
 import os
-import pickle
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import platformdirs
 import pytest
 
 import loopyperf as lpp
-from loopyperf.errors import LoopyperfWarning, ParameterError, UncountableError
+from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.stages import cache as cache_files
 from loopyperf.stages import cache as recent
 from loopyperf.stages import case
@@ -76,40 +74,6 @@ def test_different_typical_values_are_counted_separately(prepared):
     assert len(prepared) == len(costs)
     assert [str(lpp.count(foreign_code(), typical={"text": cost})) for cost in costs] == counts
     assert len(prepared) == len(costs)
-
-
-def test_errors_are_not_cached(prepared):
-    for _ in range(2):
-        with pytest.raises(UncountableError):
-            lpp.count(foreign_code())
-    assert len(prepared) == 2
-
-
-def test_memory_is_bounded_and_keeps_the_most_recently_used_counts(prepared, monkeypatch):
-    monkeypatch.setattr(case, "COUNTS", replace(case.COUNTS, kept=2))
-    for group in (1, 2, 1, 4, 1):  # 4 evicts 2
-        lpp.count(doubled(group=group))
-    assert len(prepared) == 3
-    lpp.count(doubled(group=2))
-    assert len(prepared) == 4
-
-
-def no_symbol(kernel: lp.LoopKernel, name: str) -> None:
-    """Return None for every symbol; at module level, because Loopy pickles kernels with this function."""
-
-
-def test_program_with_user_defined_code_is_not_cached(prepared):
-    kernel = doubled().default_entrypoint.copy(symbol_manglers=[no_symbol])
-    counts = [str(lpp.count(doubled().with_kernel(kernel))) for _ in range(2)]
-    assert counts[0] == counts[1]
-    assert len(prepared) == 2
-
-
-def test_loopys_cache_switch_turns_the_memory_cache_off(prepared):
-    with lp.CacheMode(False):
-        lpp.count(doubled())
-        lpp.count(doubled())
-    assert len(prepared) == 2
 
 
 # }}}
@@ -185,41 +149,6 @@ def test_estimate_from_a_file_is_equal_and_has_its_notes(folder, make_fit):
     assert [estimate.to_dict() for estimate in second] == [estimate.to_dict() for estimate in first]
 
 
-def altered(data: bytes) -> Iterator[bytes]:
-    yield b""
-    yield data[: len(data) // 2]
-    yield data + b" "
-    yield data.replace(b"n", b"m")
-    digest, _, transcript = data.partition(b"\n")
-    yield digest + b"\n" + transcript.replace(b"2", b"3")
-    yield transcript
-    yield pickle.dumps({"schema": 1})
-
-
-def test_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
-    counted = str(lpp.count(doubled()))
-    (path,) = files(folder)
-    whole = path.read_bytes()
-    damages = list(altered(whole))
-    for damaged in damages:
-        path.write_bytes(damaged)
-        recent.clear_memory()
-        assert str(lpp.count(doubled())) == counted
-        assert path.read_bytes() == whole
-    assert len(prepared) == 1 + len(damages)
-
-
-def test_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
-    lpp.count(doubled())
-    (path,) = files(folder)
-    _, _, transcript = path.read_bytes().partition(b"\n")
-    other = transcript.replace(b'"schema":3', b'"schema":2')
-    path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
-    recent.clear_memory()
-    lpp.count(doubled())
-    assert len(prepared) == 2
-
-
 @pytest.mark.parametrize("other", ["loopyperf 0.0", "loopy 2026", "source"])
 def test_counts_of_other_versions_are_misses(other, folder, prepared, monkeypatch):
     lpp.count(doubled())
@@ -260,12 +189,6 @@ def test_file_in_place_of_the_folder_gives_one_warning(tmp_path, monkeypatch, re
     recwarn.clear()
     lpp.count(outer_product())
     assert [warning for warning in recwarn if issubclass(warning.category, LoopyperfWarning)] == []
-
-
-def test_loopys_cache_switch_turns_the_files_off(folder):
-    with lp.CacheMode(False):
-        lpp.count(doubled())
-    assert not folder.exists()
 
 
 def test_only_the_owner_can_read_the_files(folder):
@@ -315,19 +238,6 @@ def test_another_process_uses_the_counts_of_this_one(folder, monkeypatch):
     assert files(folder) == [path]
     assert path.stat().st_ino == before.st_ino
     assert path.stat().st_mtime_ns > before.st_mtime_ns
-
-
-def test_four_concurrent_processes_read_correct_counts(folder):
-    groups = [2**power for power in range(6)] * 5
-    processes = [start(groups[place:] + groups[:place], seed=place) for place in range(4)]
-    answers = [process.communicate()[0].splitlines() for process in processes]
-    assert answers == [expected(groups[place:] + groups[:place]) for place in range(4)]
-    assert len(files(folder)) == 6
-
-
-def test_loopy_no_cache_turns_the_files_off(folder):
-    assert start([16], LOOPY_NO_CACHE="1").communicate()[0].splitlines() == expected([16])
-    assert not folder.exists()
 
 
 # }}}

@@ -15,7 +15,6 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.fit import observe
-from loopyperf.device.device_files import description_text
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import ParameterError
 from loopyperf.memory.source_launch import KernelStructure
@@ -42,18 +41,18 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # {{{ hits
 
 
-@pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
-def test_repeated_estimate_is_equal_and_needs_no_graphs(forgets, name, folder, forbid):
+def test_repeated_estimate_is_equal_and_needs_no_graphs(name, folder, forbid):
     first = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
     assert first.alternatives
     forbid()
-    if forgets:
-        recent.clear_memory()
-    again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
-    assert whole(again) == whole(first)
-    assert str(again) == str(first)
-    assert again.to_dict() == first.to_dict()
+    for forgets in (False, True):
+        if forgets:
+            recent.clear_memory()
+        again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
+        assert whole(again) == whole(first), forgets
+        assert str(again) == str(first)
+        assert again.to_dict() == first.to_dict()
 
 
 def test_what_is_not_cached_is_logged_with_its_time(folder: Path, caplog: pytest.LogCaptureFixture):
@@ -152,16 +151,6 @@ def test_any_change_of_the_request_is_a_cache_miss(folder, built):
         assert [whole(other()) for other in OTHERS.values()] == answers
 
 
-def test_edited_device_file_is_a_cache_miss(tmp_path, built):
-    path = tmp_path / "mine.toml"
-    path.write_text(description_text(V100))
-    before = ask(device=path)
-    path.write_text(description_text(other_device()))
-    after = ask(device=path)
-    assert len(built) == 2
-    assert after.seconds != before.seconds
-
-
 def test_errors_are_not_cached(folder, built):
     for _ in range(2):
         with pytest.raises(ParameterError, match="violates the kernel's assumptions"):
@@ -202,25 +191,17 @@ def rows() -> Iterator[tuple[lp.TranslationUnit, dict[str, int], float]]:
         yield doubled(group=32), {"n": n}, 1e-6 + n * 2e-10
 
 
-@pytest.mark.parametrize("forgets", [False, True], ids=["from memory", "from a file"])
-def test_repeated_fit_uses_the_cache(forgets, folder, forbid):
-    first = lpp.fit(rows(), device=V100)
-    forbid()
-    if forgets:
-        recent.clear_memory()
-    again = lpp.fit(rows(), device=V100)
-    assert msgspec.structs.replace(again, created=first.created) == first
-
-
-@pytest.mark.parametrize("forgets", [False, True], ids=["from memory", "from a file"])
-def test_equal_fits_share_cached_results(forgets, folder, forbid):
+def test_repeated_fit_uses_the_cache_and_shares_cached_results(folder, forbid):
     first, again = (lpp.fit(rows(), device=V100, model="overlap") for _ in range(2))
     assert (first.basis, again.created == first.created) == ("pipelines", False)
-    answer = ask(model=None, device=None, fit=first)
+    answer = whole(ask(model=None, device=None, fit=first))
     forbid()
-    if forgets:
-        recent.clear_memory()
-    assert whole(ask(model=None, device=None, fit=again)) == whole(answer)
+    for forgets in (False, True):
+        if forgets:
+            recent.clear_memory()
+        fitted = lpp.fit(rows(), device=V100, model="overlap")
+        assert msgspec.structs.replace(fitted, created=first.created) == first, forgets
+        assert whole(ask(model=None, device=None, fit=fitted)) == answer
 
 
 def test_lack_of_a_device_parameter_is_cached(folder, built):
@@ -267,17 +248,6 @@ def test_damaged_file_is_a_miss_and_is_replaced(folder, built):
         assert whole(ask()) == first
         assert entry.path.read_bytes() == undamaged
     assert len(built) == 1 + len(damages)
-
-
-def test_folder_of_results_and_counts_keeps_its_limit(folder, monkeypatch):
-    ask()
-    limit = 6 * sum(each.nbytes for each in entries(folder))
-    monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", str(limit))
-    for n in range(N, N + 12 * 32, 32):
-        ask(n=n)
-        lpp.count(doubled(group=n // 32))
-        assert sum(each.nbytes for each in entries(folder)) <= limit
-    assert 1 < len(entries(folder)) < 24
 
 
 def test_memory_keeps_the_most_recently_used_results(built, monkeypatch):
@@ -355,17 +325,6 @@ def test_another_process_uses_the_results_of_this_one(folder):
     process = start("known", NAMES, seed=7)
     assert process.communicate()[0].splitlines() == expected_lines
     assert process.returncode == 0
-
-
-@pytest.mark.slow
-def test_concurrent_processes_read_correct_results(folder):
-    orders = [NAMES, NAMES[::-1], NAMES[1:] + NAMES[:1]]
-    processes = [start("new", order, seed=place) for place, order in enumerate(orders)]
-    answers = [process.communicate()[0].splitlines() for process in processes]
-    assert answers == [expected(order) for order in orders]
-    # The estimates, the pipelines of an observation, and its counts: of contiguous arrays, and of the given stride n.
-    assert len(entries(folder)) == len(NAMES) + 3
-    assert all(each.is_whole for each in entries(folder))
 
 
 # }}}

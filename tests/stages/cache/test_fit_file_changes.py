@@ -59,12 +59,6 @@ def test_unchanged_file_is_read_once(own, launch, reads):
     assert reads == ["made-up-1"]
 
 
-def test_recently_changed_file_is_read_again(own, launch, reads):
-    save_fit(launch(1e-6), own)
-    assert seconds() == seconds()
-    assert reads == ["made-up-1"] * 2
-
-
 @pytest.mark.usefixtures("everything_is_settled")
 def test_fit_saved_again_is_used_at_once(own, launch):
     save_fit(launch(1e-6), own)

@@ -6,19 +6,13 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration import choice
-from loopyperf.calibration.choice import chosen_fit
 from loopyperf.calibration.fit_library import find_fit
 from loopyperf.calibration.fits import save_fit
 from loopyperf.device.device_library import BUNDLED, load_device
-from loopyperf.errors import UnknownDeviceError
 from tests.kernels import doubled
 
 KERNEL = doubled()
 V100 = load_device("nvidia-v100")
-
-
-def estimated_device(**options):
-    return lpp.estimate(KERNEL, n=64, **options).device
 
 
 @pytest.fixture
@@ -40,20 +34,6 @@ def test_predictor_looks_up_its_fit_once(fits: Path, monkeypatch: pytest.MonkeyP
     predict = lpp.predictor(device="argument")
     assert [predict(KERNEL, n=n).device for n in (64, 128)] == ["argument"] * 2
     assert lookups == ["argument"]
-
-
-def test_saved_fit_is_found_at_once(own_data: Path, make_fit):
-    for seconds in (1.0, 2.0):
-        save_fit(make_fit(slug="mine", weights={"launches": seconds}), own_data / "fits" / "mine" / "linear.json")
-        found = chosen_fit(None, "mine", None)
-        assert found.weights["launches"] == seconds
-
-
-def test_another_data_folder_has_other_fits(fits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert estimated_device(device="argument") == "argument"
-    monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "elsewhere"))
-    with pytest.raises(UnknownDeviceError):
-        estimated_device(device="argument")
 
 
 @pytest.mark.parametrize("model", [None, "roofline"])

@@ -28,10 +28,6 @@ def test_versions_include_all_dependencies(monkeypatch):
     assert all(name in versions for name in (*names, *sources))
 
 
-def test_package_that_is_not_installed_has_the_version_none():
-    assert cache_files._installed("loopyperf-of-nobody") == "none"
-
-
 SOURCES = ("kernel/kernel.py", "device/catalog/mine.toml", "pipeline/core.c")
 
 
