@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.units import UNBROKEN, number_in_words, printable, unbroken
+from loopyperf.units import UNBROKEN, Word, number_in_words, printable, unbroken
 
 FLUSH = {"text": "left", "number": "right"}
 
@@ -94,12 +94,79 @@ SHOWN_FIRST, SHOWN_LAST = 9, 3
 """number of rows shown from the start and the end of a long table"""
 SMALL = 0.01
 """share of the whole; a table sums smaller parts in one row"""
-REPEATED = ("no fit for ", "assumed ", "extrapolated: ", "launch overhead of ", "no prediction interval: ")
-"""prefixes of notes about the device rather than the kernel; several such notes are abbreviated to one line"""
 OF_DEVICE = re.compile(r" of [\w.-]+")
 """the device name in the first clause of such a note"""
 ONE_LINE = 120
 """maximum length of a one-line ``repr``, in characters"""
+
+
+# {{{ notes
+
+
+class NoteKind(Word):
+    """Subject of a note."""
+
+    NO_FIT = "no fit"
+    PARAMETERS = "assumed device parameters"
+    LAUNCH_OVERHEAD = "unknown launch overhead"
+    EXTRAPOLATED = "extrapolation"
+    NO_INTERVAL = "no prediction interval"
+    ATOMIC_UPDATES = "atomic updates"
+    OTHER = "other"
+
+
+ON_DEVICE = frozenset(NoteKind) - {NoteKind.ATOMIC_UPDATES, NoteKind.OTHER}
+"""kinds of notes about the device rather than the kernel; several such notes are abbreviated to one line"""
+
+
+class Note(str):
+    """A note on a result: a sentence, with its subject, by which reports select notes."""
+
+    kind: NoteKind
+
+    def __new__(cls, kind: NoteKind, text: str) -> "Note":
+        """Return the sentence *text* as a note of *kind*."""
+        note = super().__new__(cls, text)
+        note.kind = kind
+        return note
+
+    def __reduce__(self) -> tuple[type["Note"], tuple[NoteKind, str]]:
+        """Return how pickle makes the note again."""
+        return Note, (self.kind, str(self))
+
+
+def kind_of(note: str) -> NoteKind:
+    """Return the kind of *note*, a :class:`Note` or any other sentence."""
+    return note.kind if isinstance(note, Note) else NoteKind.OTHER
+
+
+def note_to_json(note: object) -> list[str]:
+    """Return kind and text of *note*; raises :class:`TypeError` for other objects, as msgspec's hooks do."""
+    if not isinstance(note, Note):
+        raise TypeError(f"expected a Note, got {type(note).__name__}")
+    return [note.kind, str(note)]
+
+
+def note_from_json(_: type, written: object) -> Note:
+    """Return the note that :func:`note_to_json` wrote, or a sentence as a note; raises :class:`ValueError` for others.
+
+    It is the hook with which msgspec reads fields of type :class:`Note`.
+    """
+    match written:
+        case str():
+            return Note(kind_of(written), written)
+        case [str(kind), str(text)]:
+            return Note(NoteKind(kind), text)
+        case _:
+            raise ValueError(f"expected a note, got {written!r:.80}")
+
+
+def without(notes: Iterable[str], *kinds: NoteKind) -> list[str]:
+    """Return *notes* except those of *kinds*."""
+    return [note for note in notes if kind_of(note) not in kinds]
+
+
+# }}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +254,7 @@ class ReportText:
     remarks: Sequence[str] = ()
     """lines below them; a line with leading spaces continues the remark before it"""
     notes: Sequence[str] = ()
-    """assumptions and omissions, shown after the remarks. Two or more that start with a prefix in :data:`REPEATED` are
+    """assumptions and omissions, shown after the remarks. Two or more of a kind in :data:`ON_DEVICE` are
     abbreviated to one line with the first clause of each."""
     alone: str = ""
     """the output of ``--quiet``, e.g. ``"47.4 ms"``; if empty, ``--quiet`` prints the tables"""
@@ -247,8 +314,7 @@ class ReportText:
 
     def _notes(self) -> tuple[str, list[str], list[str]]:
         """Return the repeated notes in one line (empty if fewer than two), the other notes, and the repeated ones."""
-        own = [note for note in self.notes if not note.startswith(REPEATED)]
-        repeated = [note for note in self.notes if note.startswith(REPEATED)]
+        own, repeated = without(self.notes, *ON_DEVICE), [note for note in self.notes if kind_of(note) in ON_DEVICE]
         if len(repeated) < 2:
             return "", own, repeated
         clauses = dict.fromkeys(OF_DEVICE.sub("", re.split("[;:] ", note)[0]) for note in repeated)
@@ -366,7 +432,7 @@ def plain(value: Any) -> Any:
         return cast("np.generic", value).tolist()
     if isinstance(value, Fraction):
         return float(value)
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+    return value if value is None or isinstance(value, int | float) else str(value)
 
 
 def fields_of(record: Any) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def test_graph_functions_of_the_how_to_are_in_the_reference() -> None:
         "lowered",
         "private_arrays",
         "estimated_registers",
-        "resources",
+        "compiled",
         "listing",
         "dot",
         "ilp",

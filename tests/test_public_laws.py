@@ -69,7 +69,7 @@ NOT_PLAIN = Breakdown((BreakdownRow("alu", "insn", 1j, None, 0.0),))
 BROKEN_PREDICTORS = {
     "a kernel has an estimate or a clear error": altered(unaltered, Careless),
     "seconds are finite and not negative": altered(seconds(lambda found: math.nan * found)),
-    "the breakdown adds up to the seconds": altered(seconds(lambda found: found * (1 + 2**-50))),
+    "the breakdown adds up to the seconds": altered(seconds(lambda found: found * (1 + 2**-40))),
     "more work takes no less time": altered(seconds(lambda found: 1 / found)),
     "a batch has the shape of its sizes": altered(seconds(np.sum)),
     "the interval contains the seconds": altered(lambda each: replace(each, interval=(2 * each.seconds,) * 2)),

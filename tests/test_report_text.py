@@ -8,7 +8,20 @@ import pytest
 from click.testing import CliRunner
 
 from loopyperf.cli.command_table import program
-from loopyperf.display import GAP, SHOWN_FIRST, SHOWN_LAST, ReportText, Table, abridged, apart, called, folded, tagged
+from loopyperf.display import (
+    GAP,
+    SHOWN_FIRST,
+    SHOWN_LAST,
+    Note,
+    NoteKind,
+    ReportText,
+    Table,
+    abridged,
+    apart,
+    called,
+    folded,
+    tagged,
+)
 
 ESTIMATE = f"estimate {Path(__file__).parent / 'kernels.py'}:doubled --set n=4096"
 WIDTHS = (30, 40, 50, 60, 70, 80, 100, 120)
@@ -118,10 +131,10 @@ def test_empty_column_keeps_its_place() -> None:
 # {{{ common notes, and small parts
 
 REPEATED = (
-    "no fit for 'my-gpu'; using another model",
-    "assumed latencies of my-gpu: DRAM 300 cycles; L2 200 cycles",
-    "launch overhead of my-gpu is unknown; assumed 0",
-    "no prediction interval: the model is not calibrated",
+    Note(NoteKind.NO_FIT, "no fit for 'my-gpu'; using another model"),
+    Note(NoteKind.PARAMETERS, "assumed latencies of my-gpu: DRAM 300 cycles; L2 200 cycles"),
+    Note(NoteKind.LAUNCH_OVERHEAD, "launch overhead of my-gpu is unknown; assumed 0"),
+    Note(NoteKind.NO_INTERVAL, "no prediction interval: the model is not calibrated"),
 )
 
 
@@ -144,7 +157,7 @@ def test_common_notes_are_abbreviated_to_one_line() -> None:
 
 def test_single_note_is_complete_and_clauses_are_not_repeated() -> None:
     assert ReportText("k", notes=REPEATED[1:2]).text().splitlines()[1] == f"  note: {REPEATED[1]}"
-    of_two = [note.replace("my-gpu", name) for note in REPEATED[1:3] for name in ("one", "two")]
+    of_two = [Note(note.kind, note.replace("my-gpu", name)) for note in REPEATED[1:3] for name in ("one", "two")]
     shown = ReportText("k", notes=of_two).text(200)
     assert "4 notes, abbreviated: assumed latencies, launch overhead is unknown (" in shown
 

@@ -23,6 +23,7 @@ from loopyperf.device.device_library import (
 )
 from loopyperf.device.parts import Lanes
 from loopyperf.device.substitutes import lacking
+from loopyperf.display import Note, NoteKind
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import Environment
@@ -134,10 +135,11 @@ def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[
     except UnknownDeviceError:
         if backend is not None:
             raise
-    return device, (
+    sentence = (
         f"no fit for {device.slug!r}; using the {WITHOUT_FIT!r} model with published device parameters "
-        "(model=... selects another)",
+        "(model=... selects another)"
     )
+    return device, (Note(NoteKind.NO_FIT, sentence),)
 
 
 def _described(name: str | None) -> Device | None:

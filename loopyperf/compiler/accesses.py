@@ -13,7 +13,7 @@ from typing import Any
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, composed, rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, expanded
 
 # {{{ store-to-load forwarding and dead stores
 #
@@ -144,8 +144,8 @@ class _Addressing:
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.instructions = list(graph.instructions)
-        self.before: dict[int, list[int]] = {}
-        """access -> instructions that compute its address"""
+        self.parts: dict[int, list[int]] = {}
+        """access -> instructions that compute its address, and the access"""
         self.last: dict[Any, int] = {}
 
     def added(self) -> Idg:
@@ -159,7 +159,7 @@ class _Addressing:
         edges = [edge for edge in self.graph.edges if edge.target not in indirect or not self._is_index(edge)]
         for place in indirect:
             edges += self._addressed(place)
-        return Idg(tuple(self.instructions), tuple(dict.fromkeys(edges)), tuple(self._items(self.graph.body)))
+        return Idg(tuple(self.instructions), tuple(dict.fromkeys(edges)), expanded(self.graph.body, self.parts))
 
     def _addressed(self, place: int) -> Iterator[Edge]:
         """Yield the edges to and from the address computation of the access at *place*."""
@@ -172,7 +172,7 @@ class _Addressing:
         if key not in self.last:
             number = 1 if access.address is None else IRREGULAR[access.subsystem]
             added = range(len(self.instructions), len(self.instructions) + number)
-            self.last[key], self.before[place] = added[-1], list(added)
+            self.last[key], self.parts[place] = added[-1], [*added, place]
             self.instructions += [_step(access)] * number
             yield from (replace(edge, target=added[0], operand=None) for edge in wanted)
             yield from (Edge.within(one, one + 1, names) for one in added[:-1])
@@ -188,13 +188,6 @@ class _Addressing:
         """Return whether *edge* leads to the index of an access; operand 0 of a store is the stored value."""
         is_store = self.graph.instructions[edge.target].kind == Opcode.STORE
         return edge.through == Dependence.DATA and edge.operand is not None and edge.operand >= int(is_store)
-
-    def _items(self, body: Sequence[Item]) -> Iterator[Item]:
-        for item in body:
-            if isinstance(item, Loop):
-                yield replace(item, body=tuple(self._items(item.body)))
-            else:
-                yield from (*self.before.get(item, ()), item)
 
 
 def _step(access: Instruction) -> Instruction:
@@ -306,7 +299,7 @@ def with_split_vectors(graph: Idg) -> Idg:
         pieces[place] = [place, *range(len(instructions), len(instructions) + number - 1)]
         instructions += [instructions[place]] * (number - 1)
     edges = tuple(new for edge in graph.edges for new in _split_edge(graph, pieces, edge))
-    return Idg(tuple(instructions), edges, tuple(_with_pieces(graph.body, pieces)))
+    return Idg(tuple(instructions), edges, expanded(graph.body, pieces))
 
 
 def _pieces(instruction: Instruction) -> int:
@@ -335,14 +328,6 @@ def _piece(graph: Idg, access: int, other: int, operand: int | None) -> int:
     member = instruction.part if element is None or not isinstance(element.member, int) else element.member
     members = wide.bits // int(wide.scalar[1:] or 32)
     return member % members * _pieces(wide) // members
-
-
-def _with_pieces(body: Sequence[Item], pieces: Mapping[int, Sequence[int]]) -> Iterator[Item]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield replace(item, body=tuple(_with_pieces(item.body, pieces)))
-        else:
-            yield from pieces.get(item, [item])
 
 
 # }}}

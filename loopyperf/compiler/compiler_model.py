@@ -33,24 +33,13 @@ from loopyperf.compiler.identities import (
 from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop_guards
 from loopyperf.compiler.predication import with_predicated_iterations, with_predication
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.compiler.stack_memory import with_stack_memory
 from loopyperf.compiler.value_numbering import computed_once, without_common_subexpressions, without_invariants
-from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import (
-    Edge,
-    Instruction,
-    Item,
-    Iteration,
-    Loop,
-    Opcode,
-    integer_if_whole,
-    is_innermost,
-    loops_in,
-    placed,
-)
+from loopyperf.idg.program import Edge, Item, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 
@@ -66,7 +55,7 @@ from loopyperf.polyhedral.expressions import names_of
 STAGES = {1: (1,), 2: (2, 1), 4: (4, 1), 16: (16, 4, 1)}
 """unroll factor -> copies of the body in each of the successive loops"""
 
-PASS = {Opcode.INTEGER: 4, Opcode.BRANCH: 1}
+OF_ITERATION = {Opcode.INTEGER: 4, Opcode.BRANCH: 1}
 """instructions per iteration of the later loops: counter, comparison, branch, and an index for each of two arrays"""
 
 
@@ -77,7 +66,10 @@ def with_divergent_exits(graph: Idg) -> Idg:
         return graph
     once = computed_once(graph)
     factors = {loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in divergent}
-    return _DivergentExits(graph, factors).lengthened()
+    exits = _DivergentExits(graph, factors)
+    body = list(exits.items(graph.body, ()))
+    exits.edges = list(map(exits.from_last, graph.edges))
+    return exits.rebuilt(body)
 
 
 def _may_diverge(graph: Idg, loop: Loop) -> bool:
@@ -86,16 +78,12 @@ def _may_diverge(graph: Idg, loop: Loop) -> bool:
     return is_plain and len(set(loop.lanes)) > 1 and all(each.condition is None for each in inside)
 
 
-class _DivergentExits:
+class _DivergentExits(Rewriting):
     def __init__(self, graph: Idg, factors: dict[str, int]) -> None:
-        self.graph, self.factors = graph, factors
-        self.instructions: list[Instruction] = list(graph.instructions)
+        super().__init__(graph)
+        self.factors = factors
 
-    def lengthened(self) -> Idg:
-        body = tuple(self._items(self.graph.body, ()))
-        return Idg(tuple(self.instructions), tuple(map(self._from_last, self.graph.edges)), body)
-
-    def _from_last(self, edge: Edge) -> Edge:
+    def from_last(self, edge: Edge) -> Edge:
         """Return *edge* from the new last iteration of a loop, if it came from the old last iteration."""
         depth = len(self.graph.loops_around[edge.source]) - 1
         loop = self.graph.loops_around[edge.source][-1] if depth >= 0 else None
@@ -104,7 +92,8 @@ class _DivergentExits:
         last: Iteration = Affine((), warp_iterations(loop.lanes, self.factors[loop.name]) - 1)
         return replace(edge, iterations=(*edge.iterations[:depth], last))
 
-    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+        """Yield *body* with all iterations of its divergent loops."""
         for item in body:
             if not isinstance(item, Loop):
                 yield item
@@ -112,18 +101,14 @@ class _DivergentExits:
                 yield self._with_all_iterations(item)
                 yield from self._control(item, around)
             else:
-                yield replace(item, body=tuple(self._items(item.body, (*around, item))))
+                yield replace(item, body=tuple(self.items(item.body, (*around, item))))
 
     def _control(self, loop: Loop, around: tuple[Loop, ...]) -> Iterator[int]:
         """Yield the loop control of the successive loops after the first; the first has that of any loop."""
         later = sum(_stages(loop.lanes, self.factors[loop.name])[1:])
         iterations = later * number_of_runs(None, around)
-        for kind, number in PASS.items() if later else ():
-            subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
-            for _ in range(number):
-                text = f"iterations of {loop.name} left"
-                self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=iterations))
-                yield len(self.instructions) - 1
+        for kind, number in OF_ITERATION.items() if later else ():
+            yield from self.add(kind, f"iterations of {loop.name} left", number, iterations)
 
     def _with_all_iterations(self, loop: Loop) -> Loop:
         trips = warp_iterations(loop.lanes, self.factors[loop.name])

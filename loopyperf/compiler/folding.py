@@ -7,10 +7,11 @@ import pymbolic.primitives as prim
 
 from loopyperf.compiler.entry import HOPPER, TURING, Capability
 from loopyperf.compiler.predication import TEST
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, composed, number_of_runs, rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, loops_in
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, expanded, loops_in
 from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
 
@@ -255,10 +256,8 @@ class _Converter:
         self.graph = graph
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
-        self.after: dict[int, list[int]] = {}
-        """instruction -> conversions of its result"""
-        self.before: dict[int, list[int]] = {}
-        """instruction -> conversions of operands that are not results of other instructions"""
+        self.parts: dict[int, tuple[int, ...]] = {}
+        """instruction -> conversions of its operands that are no results, the instruction, conversions of its result"""
         self.of_result: dict[tuple[int, str], int] = {}
 
     def converted(self) -> Idg:
@@ -266,9 +265,9 @@ class _Converter:
             self.edges.append(self._to_type(edge))
         for place in range(len(self.graph.instructions)):
             self._convert_operands(place)
-        if not self.before and not self.after:
+        if not self.parts:
             return self.graph
-        return Idg(tuple(self.instructions), tuple(self.edges), tuple(self._items(self.graph.body)))
+        return Idg(tuple(self.instructions), tuple(self.edges), expanded(self.graph.body, self.parts))
 
     def _to_type(self, edge: Edge) -> Edge:
         source, target = self.graph.instructions[edge.source], self.graph.instructions[edge.target]
@@ -278,7 +277,7 @@ class _Converter:
             return edge
         key = edge.source, wanted
         if key not in self.of_result:
-            self.of_result[key] = place = self._add(edge.source, given, wanted, self.after)
+            self.of_result[key] = place = self._add(edge.source, given, wanted)
             loops = [loop.name for loop in self.graph.loops_around[edge.source]]
             self.edges.append(Edge.within(edge.source, place, loops, operand=0))
         return replace(edge, source=self.of_result[key])
@@ -289,17 +288,15 @@ class _Converter:
         for slot, operand in enumerate(each.operands):
             wanted = _wanted(each, slot)
             if operand.is_integer and wanted and not _is_integer(wanted):
-                found = self._add(place, "i32", wanted, self.before, operand)
+                found = self._add(place, "i32", wanted, operand)
                 loops = [loop.name for loop in self.graph.loops_around[place]]
                 self.edges.append(Edge.within(found, place, loops, operand=slot))
                 changed = list(self.instructions[place].operands)
                 changed[slot] = Operand()
                 self.instructions[place] = replace(self.instructions[place], operands=tuple(changed))
 
-    def _add(
-        self, place: int, given: str, wanted: str, where: dict[int, list[int]], operand: Operand | None = None
-    ) -> int:
-        """Add a conversion next to the instruction at *place*, executed as often; return its index."""
+    def _add(self, place: int, given: str, wanted: str, operand: Operand | None = None) -> int:
+        """Add a conversion next to the instruction at *place*, of one of its operands or of its result; return it."""
         beside = self.graph.instructions[place]
         of_integers = Pipeline.INTEGER if _is_integer(given) and wanted == "f32" else Pipeline.SFU
         new = Instruction(
@@ -313,16 +310,11 @@ class _Converter:
             on_data=beside.on_data,
             operands=(operand or Operand(),),
         )
-        where.setdefault(place, []).append(len(self.instructions))
+        added, parts = len(self.instructions), self.parts.get(place, (place,))
+        at = parts.index(place) if operand is not None else len(parts)
+        self.parts[place] = (*parts[:at], added, *parts[at:])
         self.instructions.append(new)
-        return len(self.instructions) - 1
-
-    def _items(self, body: Sequence[Item]) -> Iterator[Item]:
-        for item in body:
-            if isinstance(item, Loop):
-                yield replace(item, body=tuple(self._items(item.body)))
-            else:
-                yield from (*self.before.get(item, ()), item, *self.after.get(item, ()))
+        return added
 
 
 def _given(instruction: Instruction) -> str:
@@ -356,7 +348,7 @@ def _is_integer(dtype: str) -> bool:
 
 def with_guarded_copies(graph: Idg) -> Idg:
     """Return *graph* with the tests of unrolled copies that not all lanes execute."""
-    instructions = list(graph.instructions)
+    rewriting = Rewriting(graph)
 
     def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
@@ -366,15 +358,11 @@ def with_guarded_copies(graph: Idg) -> Idg:
             loops = (*around, item)
             inside = list(items(item.body, loops))
             if item.is_unrolled and item.lanes_diverge:
-                first = len(instructions)
-                iterations = number_of_runs(None, loops)
-                test = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text=f"in {item.name}?", executions=iterations)
-                instructions.extend([test] * TEST)
-                inside = [*range(first, first + TEST), *inside]
+                tests = rewriting.add(Opcode.INTEGER, f"in {item.name}?", TEST, number_of_runs(None, loops))
+                inside = [*tests, *inside]
             yield replace(item, body=tuple(inside))
 
-    body = tuple(items(graph.body, ()))
-    return Idg(tuple(instructions), graph.edges, body)
+    return rewriting.rebuilt(list(items(graph.body, ())))
 
 
 # }}}

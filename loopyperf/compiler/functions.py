@@ -8,7 +8,7 @@ Architectures before Volta and other vendors are assumed to use the sequences of
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, Operand
+from loopyperf.idg.program import Edge, Instruction, Opcode, Operand, expanded
 from loopyperf.polyhedral.affine import Affine
 
 BASE: Capability = (8, 0)
@@ -233,10 +233,8 @@ class _Expansion:
         self.graph, self.capability, self.described = graph, capability, described
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
-        self.after: dict[int, list[int]] = {}
-        """instruction -> those that follow it in its sequence"""
-        self.last: dict[int, int] = {}
-        """instruction -> the last one of its sequence, which has the result"""
+        self.sequences: dict[int, list[int]] = {}
+        """instruction -> the sequence that replaces it; its last instruction has the result"""
         self.constants: dict[MachineSequence, Instruction] = {}
         """sequences in use, each with one instruction that it replaces"""
 
@@ -246,10 +244,15 @@ class _Expansion:
             if sequence is not None and not is_known_function(each, self.described):
                 self._expand(place, each, sequence)
                 self.constants.setdefault(sequence, each)
-        if not self.last:
+        if not self.sequences:
             return self.graph
         moved = (self._moved(edge) for edge in self.graph.edges)
-        return Idg(self._all(), (*moved, *self.edges), (*self._moves(), *self._items(self.graph.body)))
+        # All calls of a function share the moves of its constants.
+        constants = sum(each.constants for each in self.constants)
+        move = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text="constant of a function")
+        moves = range(len(self.instructions), len(self.instructions) + constants)
+        body = (*moves, *expanded(self.graph.body, self.sequences))
+        return Idg((*self.instructions, *[move] * constants), (*moved, *self.edges), body)
 
     def _fits(self, place: int, division: Instruction) -> bool:
         """Return whether the operands of a *division* are known to fit in 32 bits.
@@ -282,29 +285,14 @@ class _Expansion:
                 self.instructions[place] = new
             slot = 0 if is_last else None
             self.edges += [Edge.within(places[s], places[number], loops, operand=slot) for s in sources]
-        self.after[place], self.last[place] = places[1:], places[-1]
+        self.sequences[place] = places
 
     def _moved(self, edge: Edge) -> Edge:
         """Return *edge* from the last, or to the first, instruction of a sequence; its operand slot is dropped."""
-        if edge.source not in self.last and edge.target not in self.last:
+        if edge.source not in self.sequences and edge.target not in self.sequences:
             return edge
-        slot = None if edge.target in self.last else edge.operand
-        return replace(edge, source=self.last.get(edge.source, edge.source), operand=slot)
-
-    def _moves(self) -> Sequence[int]:
-        """Return the indices of the moves of constants; all calls of a function share them."""
-        return range(len(self.instructions), len(self.instructions) + sum(each.constants for each in self.constants))
-
-    def _all(self) -> tuple[Instruction, ...]:
-        constant = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text="constant of a function")
-        return (*self.instructions, *[constant] * len(self._moves()))
-
-    def _items(self, body: Sequence[Item]) -> Iterator[Item]:
-        for item in body:
-            if isinstance(item, Loop):
-                yield replace(item, body=tuple(self._items(item.body)))
-            else:
-                yield from (item, *self.after.get(item, ()))
+        slot = None if edge.target in self.sequences else edge.operand
+        return replace(edge, source=self.sequences.get(edge.source, [edge.source])[-1], operand=slot)
 
 
 def _is_short(instruction: Instruction) -> bool:

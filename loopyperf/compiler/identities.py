@@ -5,6 +5,7 @@ computes x + 0, 0 - x, 0·x, x - x and x/x, and does not combine separate consta
 """
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import frexp
@@ -40,31 +41,11 @@ KINDS = frozenset(
 )
 
 
-def _sum(one: Number, other: Number) -> Number:
-    return one + other
-
-
-def _product(one: Number, other: Number) -> Number:
-    return one * other
-
-
-def _quotient(dividend: Number, divisor: Number) -> float:
-    return dividend / divisor
-
-
-def _whole_quotient(dividend: int, divisor: int) -> int:
-    return dividend // divisor
-
-
-def _remainder(dividend: int, divisor: int) -> int:
-    return dividend % divisor
-
-
 def _multiply_add(one: Number, other: Number, addend: Number) -> Number:
     return one * other + addend
 
 
-def _square(number: Number, *again: Number) -> Number:
+def _square(number: Number, *_: Number) -> Number:
     return number * number
 
 
@@ -84,13 +65,22 @@ FUNCTIONS: Mapping[str, Function] = {
     "rsqrt": _inverse_root,
 }
 ANY: Mapping[str, Function] = {
-    Opcode.ADD: _sum,
-    Opcode.MUL: _product,
+    Opcode.ADD: operator.add,
+    Opcode.MUL: operator.mul,
     Opcode.FMA: _multiply_add,
     Opcode.SQUARE: _square,
 }
-OF_FLOATS: Mapping[str, Function] = {**ANY, Opcode.DIV: _quotient, Opcode.POW: math.pow, Opcode.POWI: math.pow}
-OF_INTEGERS: Mapping[str, Function] = {**ANY, Opcode.DIV: _whole_quotient, Opcode.MOD: _remainder}
+OF_FLOATS: Mapping[str, Function] = {
+    **ANY,
+    Opcode.DIV: cast("Function", operator.truediv),
+    Opcode.POW: math.pow,
+    Opcode.POWI: math.pow,
+}
+OF_INTEGERS: Mapping[str, Function] = {
+    **ANY,
+    Opcode.DIV: cast("Function", operator.floordiv),
+    Opcode.MOD: cast("Function", operator.mod),
+}
 NEUTRAL: Mapping[str, int] = {
     **dict.fromkeys((Opcode.MUL, Opcode.DIV, Opcode.POW, Opcode.POWI), 1),
     **dict.fromkeys((Opcode.ADD, Opcode.SHIFT), 0),
@@ -127,7 +117,11 @@ class _Known:
         found: dict[int, tuple[Operand, int | None]] = {}
         for place in self.graph.order:
             each = self.graph.instructions[place]
-            if each.kind not in KINDS or not self._has_known(place, each):
+            has_known = each.kind in KINDS and (
+                any(operand.known is not None for operand in each.operands)
+                or any(edge.source in self.constants for edge in self.graph.definitions[place])
+            )
+            if not has_known:
                 continue
             values = [self._value(place, slot) for slot in range(len(each.operands))]
             constant = _constant(each, values)
@@ -143,10 +137,6 @@ class _Known:
                 found[place] = each.operands[slot], slot
         return found
 
-    def _has_known(self, place: int, each: Instruction) -> bool:
-        is_known = any(operand.known is not None for operand in each.operands)
-        return is_known or any(edge.source in self.constants for edge in self.graph.definitions[place])
-
     def _value(self, place: int, slot: int) -> Number | None:
         """Return the signed number of an operand; None if it is unknown or varies."""
         operand = self.graph.instructions[place].operands[slot]
@@ -155,8 +145,11 @@ class _Known:
             is_sure = len(before) == 1 and before[0].condition is None and not any(before[0].distance)
             value = self.constants.get(before[0].source) if is_sure else None
         else:
-            value = operand.known if _is_number(operand.known) else None
-        return None if value is None else _negative(value) if operand.is_negated else value
+            is_number = isinstance(operand.known, (int, float, np.number)) and not isinstance(operand.known, bool)
+            value = cast("Number", operand.known) if is_number else None
+        if value is None or not operand.is_negated:
+            return value
+        return -float(value) if value == 0 else -value
 
     def _sources(self, place: int, slot: int) -> list[Edge]:
         return [edge for edge in self.graph.definitions[place] if edge.operand == slot]
@@ -236,14 +229,6 @@ def _with_number(operand: Operand) -> Operand:
         return operand
 
 
-def _is_number(known: Any) -> bool:
-    return isinstance(known, (int, float, np.number)) and not isinstance(known, bool)
-
-
-def _negative(value: Number) -> Number:
-    return -float(value) if value == 0 else -value
-
-
 # {{{ divisions by powers of two become products with the exact reciprocal
 
 
@@ -259,24 +244,17 @@ def _multiplied(instruction: Instruction) -> Instruction:
     if instruction.kind != Opcode.DIV or instruction.dtype not in SUBSYSTEMS or len(instruction.operands) != 2:
         return instruction
     dividend, divisor = instruction.operands
-    if not _is_power_of_two(divisor.known):
+    known = divisor.known
+    if not isinstance(known, (int, float)) or known == 0 or abs(frexp(known)[0]) != 0.5:
         return instruction
-    factor = Operand(1 / divisor.known, divisor.is_negated)
+    factor = Operand(1 / known, divisor.is_negated)
     return replace(instruction, kind=Opcode.MUL, subsystem=SUBSYSTEMS[instruction.dtype], operands=(dividend, factor))
-
-
-def _is_power_of_two(known: Any) -> bool:
-    """Return whether the absolute value of *known* is a power of two."""
-    return isinstance(known, (int, float)) and known != 0 and abs(frexp(known)[0]) == 0.5
 
 
 # }}}
 
 
 # {{{ strength reduction: a product with 2 becomes a sum, which needs no constant
-
-
-DOUBLE = (2, -2)
 
 
 def with_strength_reduction(graph: Idg) -> Idg:
@@ -289,13 +267,9 @@ def with_strength_reduction(graph: Idg) -> Idg:
 
 def _doubled(instruction: Instruction) -> Instruction:
     is_product = instruction.kind == Opcode.MUL and instruction.dtype.startswith("f")
-    if not is_product or not any(_is_double(operand.known) for operand in instruction.operands):
-        return instruction
-    return replace(instruction, kind=Opcode.ADD)
-
-
-def _is_double(known: object) -> bool:
-    return isinstance(known, (int, float)) and known in DOUBLE
+    known = (each.known for each in instruction.operands)
+    is_doubled = is_product and any(isinstance(each, (int, float)) and abs(each) == 2 for each in known)
+    return replace(instruction, kind=Opcode.ADD) if is_doubled else instruction
 
 
 # }}}
@@ -318,7 +292,11 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
     instructions = {
         place: _fused(graph.instructions[edge.source], graph.instructions[place], edge) for place, edge in fused.items()
     }
-    edges = [_moved(edge, fused) for edge in graph.edges if fused.get(edge.target) is not edge]
+    edges = [
+        replace(edge, operand=2) if edge.target in fused and edge.operand is not None else edge  # the addend is third
+        for edge in graph.edges
+        if fused.get(edge.target) is not edge
+    ]
     for place, product in fused.items():
         edges += [edge.between(edge.source, place) for edge in graph.definitions[product.source]]
     kept = [place for place in range(len(graph.instructions)) if place not in gone]
@@ -333,13 +311,10 @@ def _factors(graph: Idg, place: int) -> Edge | None:
     for edge in reversed(graph.definitions[place]):
         source = graph.instructions[edge.source]
         is_whole = len(source.operands) > 1  # products inside function sequences are not fused with other code
-        alike = is_whole and (source.kind, source.dtype, source.condition) == (
-            Opcode.MUL,
-            instruction.dtype,
-            instruction.condition,
-        )
-        beside = graph.loops_around[edge.source] == graph.loops_around[place]
-        if alike and beside and not any(edge.distance) and edge.condition is None and edge.operand is not None:
+        is_product = is_whole and (source.kind, source.dtype) == (Opcode.MUL, instruction.dtype)
+        is_beside = graph.loops_around[edge.source] == graph.loops_around[place]
+        is_same_run = is_beside and source.condition == instruction.condition and edge.condition is None
+        if is_product and is_same_run and not any(edge.distance) and edge.operand is not None:
             return edge
     return None
 
@@ -350,12 +325,6 @@ def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instructi
     if edge.operand is not None and addition.operands[edge.operand].is_negated:
         first = replace(first, is_negated=not first.is_negated)
     return replace(addition, kind=Opcode.FMA, operands=(first, *others, *addend))
-
-
-def _moved(edge: Edge, fused: dict[int, Edge]) -> Edge:
-    """Return *edge* after fusion: the addend becomes the third operand."""
-    is_addend = edge.target in fused and edge.operand is not None
-    return replace(edge, operand=2) if is_addend else edge
 
 
 # }}}

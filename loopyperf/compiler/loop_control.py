@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 
 from loopyperf.compiler.entry import is_axis
 from loopyperf.compiler.functions import length
 from loopyperf.compiler.predication import on_loop
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import (
     Edge,
@@ -55,7 +56,7 @@ OF_LLVM: Mapping[str, int] = {Opcode.DIV: 4, Opcode.MOD: 4, Opcode.FMA: 2, Opcod
 LOAD_WEIGHT = 2.5
 FAR = 3
 """elements"""
-FEW = 9
+REMAINING_ITERATIONS = 9
 """remaining iterations of a partially unrolled loop, at most, for which cicc fully unrolls it instead"""
 
 
@@ -92,7 +93,7 @@ def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
     if factor == 1 and trips % 2:
         return min(RUNTIME, most)
     with_immediates = sum(2 if each.reference is not None else 1 for each in body)
-    if 1 < factor < trips and trips // factor <= FEW and with_immediates * trips <= FULL:
+    if 1 < factor < trips and trips // factor <= REMAINING_ITERATIONS and with_immediates * trips <= FULL:
         return trips
     return factor
 
@@ -184,23 +185,15 @@ NOWHERE = Polynomial.of(0)
 
 def with_loop_control(graph: Idg) -> Idg:
     """Return *graph* with the instructions that control its loops."""
-    return _Control(graph).added()
+    control = _Control(graph)
+    return control.rebuilt(list(control.items(graph.body, ())))
 
 
-class _Control:
-    def __init__(self, graph: Idg) -> None:
-        self.graph = graph
-        self.instructions = list(graph.instructions)
-        self.edges = list(graph.edges)
-
-    def added(self) -> Idg:
-        body = tuple(self._items(self.graph.body, ()))
-        return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+class _Control(Rewriting):
+    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
             if isinstance(item, Loop):
-                inside = (*self._items(item.body, (*around, item)), *self._control(item, (*around, item)))
+                inside = (*self.items(item.body, (*around, item)), *self._control(item, (*around, item)))
                 yield replace(item, body=inside)
             else:
                 yield item
@@ -219,14 +212,14 @@ class _Control:
             self.graph.instructions[place].kind == Opcode.BARRIER for place in loop.body if isinstance(place, int)
         )
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
-        steps += [self._add(Opcode.INTEGER, f"invariant of {loop.name}", iterations) for _ in range(again)]
+        steps += self.add(Opcode.INTEGER, f"invariant of {loop.name}", again, iterations)
         pointers = self._divergence_pointers(moved, loop) if loop.lanes_diverge else self._pointers(moved, loop, meets)
         for place in pointers:
             step = self._step(f"advance to the next {loop.name}", loops, iterations)
             self.edges.append(self._edge(step, place, loops, 1))
             steps.append(step)
-        compare = self._add(Opcode.COMPARE, f"another {loop.name}?", iterations)
-        branch = self._add(Opcode.BRANCH, f"next {loop.name}", iterations)
+        (compare,) = self.add(Opcode.COMPARE, f"another {loop.name}?", executions=iterations)
+        (branch,) = self.add(Opcode.BRANCH, f"next {loop.name}", executions=iterations)
         self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
         return [*steps, compare, branch]
 
@@ -274,13 +267,8 @@ class _Control:
 
     # {{{ instructions
 
-    def _add(self, kind: str, text: str, executions: int | Fraction) -> int:
-        subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
-        self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=executions))
-        return len(self.instructions) - 1
-
     def _step(self, text: str, loops: tuple[Loop, ...], iterations: int | Fraction) -> int:
-        place = self._add(Opcode.INTEGER, text, iterations)
+        (place,) = self.add(Opcode.INTEGER, text, executions=iterations)
         self.edges.append(self._edge(place, place, loops, 1))
         return place
 
@@ -341,28 +329,20 @@ OUTER_DIVERGENCE = {Opcode.BRANCH: 3, Opcode.MOVE: 1, Opcode.INTEGER: 1}
 
 def with_loop_guards(graph: Idg) -> Idg:
     """Return *graph* with the instructions that a warp executes each time it reaches a loop."""
-    return _Guarding(graph).guarded()
+    guarding = _Guarding(graph)
+    diverging = [loop for loop in loops_in(graph.body) if loop.lanes_diverge]
+    bounds = [guarding.add(Opcode.INTEGER, f"iterations of {loop.name}", BOUNDS) for loop in diverging]
+    return guarding.rebuilt([*chain(*bounds), *guarding.items(graph.body, ())])
 
 
-class _Guarding:
-    def __init__(self, graph: Idg) -> None:
-        self.graph = graph
-        self.instructions = list(graph.instructions)
-
-    def guarded(self) -> Idg:
-        bounds = [place for loop in loops_in(self.graph.body) if loop.lanes_diverge for place in self._bounds(loop)]
-        body = (*bounds, *self._items(self.graph.body, ()))
-        return Idg(tuple(self.instructions), self.graph.edges, body)
-
-    def _bounds(self, loop: Loop) -> list[int]:
-        return self._added({Opcode.INTEGER: BOUNDS}, f"iterations of {loop.name}", 1)
-
-    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+class _Guarding(Rewriting):
+    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
             if isinstance(item, Loop):
                 entries = number_of_runs(None, around)
-                yield from self._added(self._guards((*around, item)), f"any iterations of {item.name}?", entries)
-                yield replace(item, body=tuple(self._items(item.body, (*around, item))))
+                for kind, number in self._guards((*around, item)).items():
+                    yield from self.add(kind, f"any iterations of {item.name}?", number, entries)
+                yield replace(item, body=tuple(self.items(item.body, (*around, item))))
             else:
                 yield item
 
@@ -378,15 +358,6 @@ class _Guarding:
         if not loop.lanes_diverge:
             return {Opcode.INTEGER: guards}
         return {**DIVERGENCE, Opcode.INTEGER: DIVERGENCE[Opcode.INTEGER] + (guards if written > 1 else 0)}
-
-    def _added(self, kinds: Mapping[Opcode, int], text: str, executions: int) -> list[int]:
-        first = len(self.instructions)
-        for kind, number in kinds.items():
-            subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
-            is_stated = kind == Opcode.MOVE
-            each = Instruction(kind, "i32", subsystem, "", text, executions=executions, is_assumed=is_stated)
-            self.instructions.extend([each] * number)
-        return list(range(first, len(self.instructions)))
 
 
 # }}}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, between_kept, number_of_runs
@@ -25,6 +26,7 @@ from loopyperf.idg.program import (
     Loop,
     Opcode,
     Predicates,
+    expanded,
     integer_if_whole,
     placed,
 )
@@ -84,8 +86,9 @@ class _Predication:
         body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), (), self.ending))
         edges = [*self.graph.edges, *self._idle_edges()]
         numbers = {place: number for number, place in enumerate(sorted(self.kept))}
-        instructions = tuple(self.instructions[place] for place in sorted(self.kept))
-        return Idg(instructions, between_kept(edges, numbers), tuple(_renamed(body, numbers)))
+        instructions = tuple(self.instructions[place] for place in numbers)
+        renumbered = expanded(body, {place: [number] for place, number in numbers.items()})
+        return Idg(instructions, between_kept(edges, numbers), renumbered)
 
     def _idle_edges(self) -> Iterator[Edge]:
         first = len(self.graph.instructions)
@@ -98,7 +101,7 @@ class _Predication:
         first = len(self.graph.instructions)
         waiting = [(after, first + number) for number, (after, around) in enumerate(places) if around == loops]
         for item in body:
-            here = _first(item)
+            here, _ = next(placed((item,)))
             yield from (place for after, place in waiting if after <= here)
             waiting = [(after, place) for after, place in waiting if after > here]
             if isinstance(item, Loop):
@@ -190,20 +193,6 @@ class _Predication:
         return list(range(first, len(self.instructions)))
 
 
-def _first(item: Item) -> int:
-    while isinstance(item, Loop):
-        item = item.body[0]
-    return item
-
-
-def _renamed(body: Sequence[Item], numbers: dict[int, int]) -> Iterator[Item]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield replace(item, body=tuple(_renamed(item.body, numbers)))
-        else:
-            yield numbers[item]
-
-
 # {{{ conditions on loop iterations
 #
 # A condition on a loop variable is tested in each iteration.
@@ -220,7 +209,8 @@ ADDRESS = 2
 
 def with_predicated_iterations(graph: Idg) -> Idg:
     """Return *graph* with tests of conditions on loop variables, and with the instructions issued where they fail."""
-    return _Testing(graph).tested()
+    testing = _Testing(graph)
+    return testing.rebuilt(list(testing.items(graph.body, ())))
 
 
 def on_loop(instruction: Instruction, loop: str) -> frozenset[str]:
@@ -228,17 +218,8 @@ def on_loop(instruction: Instruction, loop: str) -> frozenset[str]:
     return frozenset(each.text for each in instruction.predicates if loop in each.names)
 
 
-class _Testing:
-    def __init__(self, graph: Idg) -> None:
-        self.graph = graph
-        self.instructions = list(graph.instructions)
-        self.edges = list(graph.edges)
-
-    def tested(self) -> Idg:
-        body = tuple(self._items(self.graph.body, ()))
-        return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+class _Testing(Rewriting):
+    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         tested: frozenset[str] = frozenset()
         for predicates, together in groupby(body, lambda item: self._predicates(item, around)):
             part = list(together)
@@ -246,12 +227,12 @@ class _Testing:
                 yield from self._added(TEST * len(predicates - tested), around)
                 tested |= predicates
             for item in part:
-                yield self._inside(item, around) if isinstance(item, Loop) else item
+                if isinstance(item, Loop):
+                    yield replace(item, body=tuple(self.items(item.body, (*around, item))))
+                else:
+                    yield item
             if predicates:
                 yield from self._for_no_lane([item for item in part if not isinstance(item, Loop)], around)
-
-    def _inside(self, loop: Loop, around: tuple[Loop, ...]) -> Loop:
-        return replace(loop, body=tuple(self._items(loop.body, (*around, loop))))
 
     def _predicates(self, item: Item, around: tuple[Loop, ...]) -> frozenset[str]:
         if isinstance(item, Loop) or not around:
@@ -259,12 +240,7 @@ class _Testing:
         return on_loop(self.graph.instructions[item], around[-1].name)
 
     def _added(self, number: int, around: tuple[Loop, ...]) -> list[int]:
-        test = Instruction(
-            Opcode.INTEGER, "i32", Pipeline.ALU, text="is any lane active?", executions=number_of_runs(None, around)
-        )
-        first = len(self.instructions)
-        self.instructions.extend([test] * number)
-        return list(range(first, len(self.instructions)))
+        return self.add(Opcode.INTEGER, "is any lane active?", number, number_of_runs(None, around))
 
     def _for_no_lane(self, places: Sequence[int], around: tuple[Loop, ...]) -> Iterator[int]:
         """Yield instructions added to the part at *places*: addresses, and a copy for when no lane is active."""

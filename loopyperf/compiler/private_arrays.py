@@ -30,7 +30,7 @@ SURELY = 2550
 """LLVM instructions, approximately: a loop that indexes a private array is unrolled if it has no more in all"""
 NEVER = 5000
 """LLVM instructions, approximately: such a loop is not unrolled if it has more"""
-FEW = 8
+SEVERAL_TRIPS = 8
 """iterations, at most, of an unrolled loop whose trip count is one of several constants"""
 OF_LLVM: Mapping[str, int] = {Opcode.MOVE: 0, Opcode.DIV: 4, Opcode.MOD: 4}
 """LLVM instructions of an opcode, if not one"""
@@ -378,7 +378,7 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
     if numbers is None:
         return _of_varying(loop)
     trips = f"the loop over {loop.name} has {' or '.join(map(str, numbers))} iteration{'s' if numbers != (1,) else ''}"
-    if len(numbers) > 1 and numbers[-1] > FEW:
+    if len(numbers) > 1 and numbers[-1] > SEVERAL_TRIPS:
         # Among the trip counts tried, {8, 12} is the only exception (docs/compiler.md, section 10, rule 5).
         is_kept = loop.bound.has_or or reduce(gcd, numbers) % 2 != 0
         return Verdict("unsure", f"{trips}; nvcc unrolls some such loops", is_kept)

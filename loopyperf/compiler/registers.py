@@ -2,7 +2,7 @@
 
 ptxas moves loads ahead until no instruction waits, or until one more register would let fewer groups reside on a core.
 If that needs fewer registers than the values do, it continues to the next number of groups. For the evidence, see
-docs/compiler/private_data.md. For exact numbers, see :func:`loopyperf.compiler.resources.resources`.
+docs/compiler/private_data.md. For exact numbers, see :func:`loopyperf.compiler.resources.compiled`.
 
 The registers needed without waiting are those of values and addresses in the order that minimizes the latency of a
 single warp, which ptxas aims at. It is list scheduling from the end of each piece of the program without loops,
@@ -16,12 +16,14 @@ advances. For measurements, see docs/compiler/private_data.md.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 from loopyperf.compiler.entry import is_axis
 from loopyperf.compiler.private_arrays import MOST_REGISTERS
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
@@ -45,38 +47,18 @@ def registers_without_waiting(graph: Idg) -> int:
     return max(lives.pressure(lives.taken[0]), default=0)
 
 
-# {{{ minimum-latency order
+# {{{ list scheduling
+#
+# Instructions keep their order relative to loops, barriers and branches; the pieces between these are ordered anew.
 
 
-def in_order_of_latency(graph: Idg) -> Idg:
-    """Return the machine *graph* with its instructions in the order in which a single warp waits least."""
-    return replace(graph, body=tuple(_ordered_items(graph, graph.body)))
-
-
-def _ordered_items(graph: Idg, body: Sequence[Item]) -> Iterator[Item]:
-    piece: list[int] = []
-    for item in body:
-        if isinstance(item, Loop) or graph.instructions[item].kind in (Opcode.BARRIER, Opcode.BRANCH):
-            yield from _Piece(graph, piece).order()
-            piece = []
-            yield replace(item, body=tuple(_ordered_items(graph, item.body))) if isinstance(item, Loop) else item
-        else:
-            piece.append(item)
-    yield from _Piece(graph, piece).order()
-
-
-def _latency(instruction: Instruction) -> int:
-    if instruction.kind == Opcode.LOAD:
-        return LOCAL if instruction.subsystem in NEAR else GLOBAL
-    return LATENCY.get(instruction.kind, ARITHMETIC)
-
-
-class _Piece:
-    """Instructions without a barrier, branch or loop between them."""
+class Piece:
+    """Instructions in program order, without a loop, barrier or branch between them."""
 
     def __init__(self, graph: Idg, places: Sequence[int]) -> None:
+        """Find which of *places*, instructions of *graph*, wait for each other; volatile accesses keep their order."""
+        self.places = places
         self.position = {place: position for position, place in enumerate(places)}
-        self.latency = {place: _latency(graph.instructions[place]) for place in places}
         self.before: dict[int, set[int]] = {
             place: {
                 edge.source
@@ -85,34 +67,68 @@ class _Piece:
             }
             for place, position in self.position.items()
         }
+        """instruction -> those that it waits for"""
         for one, other in pairwise(place for place in places if graph.instructions[place].is_volatile):
             self.before[other].add(one)
+        self.after: dict[int, set[int]] = {place: set() for place in places}
+        """instruction -> those that wait for it"""
+        for place, before in self.before.items():
+            for source in before:
+                self.after[source].add(place)
 
-    def order(self) -> Iterator[int]:
-        """Yield the instructions in their new order."""
-        return reversed(self._from_last())
 
-    def _from_last(self) -> list[int]:
-        users = dict.fromkeys(self.position, 0)
-        for each in (each for before in self.before.values() for each in before):
-            users[each] += 1
-        left_at = dict.fromkeys(self.position, 0)
-        """instruction -> cycles before the end by which it has to start"""
-        ready = [(0, -self.position[place], place) for place, number in users.items() if not number]
-        heapq.heapify(ready)
-        found: list[int] = []
-        cycle = 0
-        while ready:
-            begin, _, place = heapq.heappop(ready)
-            cycle = max(cycle, begin)
-            found.append(place)
-            for each in self.before[place]:
-                users[each] -= 1
-                left_at[each] = max(left_at[each], cycle + self.latency[each])
-                if not users[each]:
-                    heapq.heappush(ready, (left_at[each], -self.position[each], each))
-            cycle += 1
-        return found
+def in_pieces(graph: Idg, order: Callable[[Piece], Iterable[int]], is_fixed: Callable[[int], bool]) -> Idg:
+    """Return *graph* with its pieces between loops and fixed instructions in another *order*."""
+
+    def items(body: Sequence[Item]) -> Iterator[Item]:
+        places: list[int] = []
+        for item in (*body, None):
+            if isinstance(item, int) and not is_fixed(item):
+                places.append(item)
+                continue
+            yield from order(Piece(graph, places)) if len(places) > 1 else places
+            places = []
+            if item is not None:
+                yield replace(item, body=tuple(items(item.body))) if isinstance(item, Loop) else item
+
+    return Idg(graph.instructions, graph.edges, tuple(items(graph.body)))
+
+
+def in_order_of_latency(graph: Idg) -> Idg:
+    """Return the machine *graph* with its instructions in the order in which a single warp waits least."""
+    return in_pieces(graph, partial(_from_last, graph), partial(_is_one_of, graph, (Opcode.BARRIER, Opcode.BRANCH)))
+
+
+def _is_one_of(graph: Idg, kinds: Collection[str], place: int) -> bool:
+    return graph.instructions[place].kind in kinds
+
+
+def _latency(instruction: Instruction) -> int:
+    if instruction.kind == Opcode.LOAD:
+        return LOCAL if instruction.subsystem in NEAR else GLOBAL
+    return LATENCY.get(instruction.kind, ARITHMETIC)
+
+
+def _from_last(graph: Idg, piece: Piece) -> Sequence[int]:
+    """Return the instructions of *piece*, each placed as late as its users allow, from the last one to the first."""
+    users = {place: len(after) for place, after in piece.after.items()}
+    left_at = dict.fromkeys(piece.places, 0)
+    """instruction -> cycles before the end by which it has to start"""
+    ready = [(0, -piece.position[place], place) for place, number in users.items() if not number]
+    heapq.heapify(ready)
+    found: list[int] = []
+    cycle = 0
+    while ready:
+        start, _, place = heapq.heappop(ready)
+        cycle = max(cycle, start)
+        found.append(place)
+        for source in piece.before[place]:
+            users[source] -= 1
+            left_at[source] = max(left_at[source], cycle + _latency(graph.instructions[source]))
+            if not users[source]:
+                heapq.heappush(ready, (left_at[source], -piece.position[source], source))
+        cycle += 1
+    return found[::-1]
 
 
 # }}}
@@ -123,19 +139,16 @@ class _Piece:
 
 def with_addresses(graph: Idg) -> Idg:
     """Return the machine *graph* with instructions that define addresses before the first use or its outer loop."""
-    return _Addressing(graph).graph()
+    addressing = _Addressing(graph)
+    return addressing.rebuilt([each for item in graph.body for each in (*addressing.before(item), item)])
 
 
-class _Addressing:
+class _Addressing(Rewriting):
     def __init__(self, graph: Idg) -> None:
-        self.source, self.instructions, self.edges = graph, list(graph.instructions), list(graph.edges)
+        super().__init__(graph)
         self.defined: dict[Hashable, int] = {}
 
-    def graph(self) -> Idg:
-        body = tuple(each for item in self.source.body for each in (*self._before(item), item))
-        return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _before(self, item: Item) -> Iterator[int]:
+    def before(self, item: Item) -> Iterator[int]:
         """Yield the new definitions of addresses and loop counters that *item* needs."""
         if isinstance(item, int):
             yield from self._address(item)
@@ -148,7 +161,7 @@ class _Addressing:
 
     def _address(self, place: int) -> Iterator[int]:
         """Yield the new definitions for the address of *place*; a data-dependent address is a value already."""
-        each = self.source.instructions[place]
+        each = self.graph.instructions[place]
         if each.symbolic is None or each.subsystem == MemorySpace.PRIVATE:
             return
         terms = frozenset(term for term in each.symbolic.terms if term[0] and not self._moves_on(term, place))
@@ -164,7 +177,7 @@ class _Addressing:
 
     def _moves_on(self, term: Term[Symbol], place: int) -> bool:
         """Return whether *term* is a product of sizes that a loop around *place* adds to an address."""
-        names = {loop.name for loop in self.source.loops_around[place]}
+        names = {loop.name for loop in self.graph.loops_around[place]}
         return bool(names) and not any(name in names or is_axis(name) for name in term[0])
 
     def _defined(self, key: Hashable, dtype: str, users: Sequence[int]) -> Iterator[int]:
@@ -179,17 +192,17 @@ class _Addressing:
 # }}}
 
 
-GRAIN = 8
+GRANULARITY = 8
 """allocation granularity of the registers of a work-item"""
 TOGETHER = 128
 """work-items that are allocated together: one warp in each of the four partitions of the register file, over which the
 warps of a group are distributed in turn"""
-FEW = 11
+BEYOND_FEW_VALUES = 11
 """fitted registers beyond those of values, if these are few: sizes, indices and the like"""
-LEAST = 7
+BEYOND_VALUES = 7
 """registers beyond those of values, if these take nearly all; chains of 500 to 800 terms spill accordingly on sm_75 to
 sm_90"""
-FIXED = 7
+BEYOND_WITHOUT_WAITING = 7
 """fitted registers beyond those of values and addresses without waiting: stack pointer, one-time computation"""
 
 
@@ -268,12 +281,14 @@ def registers_of(lives: Lives, without_waiting: int, work_items: int = 1, file: 
     pressure = lives.pressure(lives.taken[0])
     live = max(pressure, default=0)
     allocated = -(-work_items // TOGETHER) * TOGETHER
-    limit = min(file.most, file.size // allocated // GRAIN * GRAIN)
-    needed = live + FEW if lives.registers + LEAST <= limit else lives.registers + LEAST
-    if file.may_be_scarce and _in_loops(lives, pressure) + LEAST - limit >= min(MISSING, MISSING_SHARE * limit):
+    limit = min(file.most, file.size // allocated // GRANULARITY * GRANULARITY)
+    most = lives.registers + BEYOND_VALUES
+    needed = live + BEYOND_FEW_VALUES if most <= limit else most
+    if file.may_be_scarce and _in_loops(lives, pressure) + BEYOND_VALUES - limit >= min(MISSING, MISSING_SHARE * limit):
         limit = SCARCE if limit > TOGETHER else limit // 2
     step = next((each for each in file.steps if each >= needed), limit)
-    return Registers(live, needed, without_waiting + FIXED, limit, limit - LEAST, min(step, limit))
+    wanted = without_waiting + BEYOND_WITHOUT_WAITING
+    return Registers(live, needed, wanted, limit, limit - BEYOND_VALUES, min(step, limit))
 
 
 def _in_loops(lives: Lives, pressure: Sequence[int]) -> int:
@@ -292,7 +307,7 @@ def _in_loops(lives: Lives, pressure: Sequence[int]) -> int:
 # and branches are ordered separately. For measurements, see docs/compiler/private_data.md.
 
 
-MANY = 64
+KEPT_IN_ORDER = 64
 """registers of values up to which the program order is kept"""
 
 
@@ -302,46 +317,34 @@ def with_few_registers(lives: Lives) -> Lives:
     The candidates are the program order and two list schedules: one loads a value when the program needs it next, the
     other when that enables the most computation.
     """
-    if lives.registers <= MANY:
+    if lives.registers <= KEPT_IN_ORDER:
         return lives
     graph, found = lives.graph, [lives]
+    users: list[list[Edge]] = [[] for _ in graph.instructions]
+    for edge in graph.edges:
+        users[edge.source].append(edge)
+
+    def is_fixed(place: int) -> bool:
+        """Return whether no instruction may move past *place*: a barrier, or a test that controls a branch."""
+        kind = graph.instructions[place].kind
+        return kind in (Opcode.BARRIER, Opcode.BRANCH) or (kind == Opcode.INTEGER and not users[place])
+
     for is_eager in (False, True):
-        body = tuple(_Scheduler(lives, is_eager).items(graph.body))
-        found.append(Lives(Idg(graph.instructions, graph.edges, body), like=lives))
+        order = partial(_by_pressure, lives, users, is_eager)
+        found.append(Lives(in_pieces(graph, order, is_fixed), like=lives))
     return min(found, key=lambda each: each.registers)
 
 
-class _Scheduler:
-    def __init__(self, lives: Lives, is_eager: bool) -> None:
-        self.graph, self.is_eager, self.width = lives.graph, is_eager, lives.widths
-        self.users: list[list[Edge]] = [[] for _ in self.graph.instructions]
-        for edge in self.graph.edges:
-            self.users[edge.source].append(edge)
-
-    def items(self, body: Sequence[Item]) -> Iterator[Item]:
-        """Yield the items of *body* in their new order."""
-        block: list[int] = []
-        for item in body:
-            if isinstance(item, Loop) or self._is_between(item):
-                yield from _Block(self, block).order()
-                block = []
-                yield replace(item, body=tuple(self.items(item.body))) if isinstance(item, Loop) else item
-            else:
-                block.append(item)
-        yield from _Block(self, block).order()
-
-    def _is_between(self, place: int) -> bool:
-        """Return whether no instruction may move past *place*: a barrier, or a test that controls a branch."""
-        kind = self.graph.instructions[place].kind
-        return kind in (Opcode.BARRIER, Opcode.BRANCH) or (kind == Opcode.INTEGER and not self.users[place])
+def _by_pressure(lives: Lives, users: Sequence[Sequence[Edge]], is_eager: bool, piece: Piece) -> Iterator[int]:
+    return _Pressure(lives, users, is_eager, piece).order()
 
 
-class _Block:
-    """Instructions without a barrier, branch or loop between them."""
+class _Pressure:
+    """The registers that the instructions of a piece take."""
 
-    def __init__(self, scheduler: _Scheduler, places: Sequence[int]) -> None:
-        self.graph, self.width, self.is_eager = scheduler.graph, scheduler.width, scheduler.is_eager
-        self.position = {place: position for position, place in enumerate(places)}
+    def __init__(self, lives: Lives, users: Sequence[Sequence[Edge]], is_eager: bool, piece: Piece) -> None:
+        self.graph, self.width, self.is_eager = lives.graph, lives.widths, is_eager
+        places, self.position = piece.places, piece.position
         self.program = sorted(places, key=self._is_load)
         """instructions in program order, with loads before the others"""
         self.wanted = 0
@@ -349,10 +352,8 @@ class _Block:
         self.values: dict[int, set[int]] = {place: set() for place in places}
         """instruction -> values that it uses, named by their definitions; ``~definition`` for values of an earlier
         iteration"""
-        self.missing: dict[int, set[int]] = {place: set() for place in places}
-        """instruction -> unscheduled instructions that it waits for"""
-        self.waiting: defaultdict[int, set[int]] = defaultdict(set)
-        """instruction -> those that wait for it"""
+        self.missing, self.waiting = piece.before, piece.after
+        """instruction -> unscheduled instructions that it waits for, and those that wait for it"""
         self.left: defaultdict[int, int] = defaultdict(int)
         """value -> unscheduled instructions that use it; values used elsewhere never drop to 0"""
         self.enabled: defaultdict[int, set[int]] = defaultdict(set)
@@ -362,32 +363,21 @@ class _Block:
         self.loads: list[tuple[int, int, int]] = []
         """heaps of (increase in registers, position, instruction)"""
         for place in places:
-            self._find(scheduler.users[place], place)
+            self._find(users[place], place)
         for value in (value for values in self.values.values() for value in values):
             self.left[value] += 1
-        volatile = [place for place in places if self.graph.instructions[place].is_volatile]
-        for before, after in pairwise(volatile):
-            self._wait(before, after)
 
     def _is_load(self, place: int) -> bool:
         return self.graph.instructions[place].kind == Opcode.LOAD
 
     def _find(self, uses: Sequence[Edge], place: int) -> None:
-        """Record what waits for *place* and what uses its result here, in the next iteration, or elsewhere."""
-        for edge in uses:
+        """Record what uses the result of *place* here, in the next iteration, or elsewhere."""
+        for edge in (edge for edge in uses if edge.through == Dependence.DATA):
             is_here = edge.target in self.position and not any(edge.distance)
-            if is_here:
-                self._wait(place, edge.target)
-            if edge.through == Dependence.DATA:
-                value = place if is_here else ~place
-                if edge.target in self.position:
-                    self.values[edge.target].add(value)
-                if not is_here:
-                    self.left[place] = 1
-
-    def _wait(self, before: int, after: int) -> None:
-        self.missing[after].add(before)
-        self.waiting[before].add(after)
+            if edge.target in self.position:
+                self.values[edge.target].add(place if is_here else ~place)
+            if not is_here:
+                self.left[place] = 1
 
     # {{{ scheduling
 
@@ -458,7 +448,7 @@ class _Block:
         for value in self.values[place]:
             self.left[value] -= 1
             if self.left[value] == 1:
-                for user in self.waiting[value] - self.done:
+                for user in self.waiting.get(value, set()) - self.done:
                     self._consider(user)
         for user in self.waiting[place]:
             self.missing[user].discard(place)
@@ -489,61 +479,33 @@ def with_scheduled_loads(graph: Idg, waiting: int = WAITING, registers: int | No
     """
     if registers is not None:
         waiting = min(waiting, max(registers, 0) // 2)
-    return Idg(graph.instructions, graph.edges, tuple(_items(graph, graph.body, waiting)))
+    return in_pieces(graph, partial(_with_early_loads, graph, waiting), partial(_is_one_of, graph, (Opcode.BARRIER,)))
 
 
-def _items(graph: Idg, body: Sequence[Item], waiting: int) -> Iterator[Item]:
-    block: list[int] = []
-    for item in body:
-        if isinstance(item, Loop) or graph.instructions[item].kind == Opcode.BARRIER:
-            yield from _Straight(graph, block, waiting).order()
-            block = []
-            yield replace(item, body=tuple(_items(graph, item.body, waiting))) if isinstance(item, Loop) else item
-        else:
-            block.append(item)
-    yield from _Straight(graph, block, waiting).order()
+def _with_early_loads(graph: Idg, most: int, piece: Piece) -> Iterator[int]:
+    """Yield the instructions of *piece* with loads moved up, with at most *most* unused results."""
+    missing = {place: len(before) for place, before in piece.before.items()}
+    loads, others = list[int](), list[int]()
+    unused = set[int]()
+    """loads whose results are not used yet"""
 
+    def add_if_ready(place: int) -> None:
+        if not missing[place]:
+            is_load = graph.instructions[place].kind == Opcode.LOAD
+            heapq.heappush(loads if is_load else others, piece.position[place])
 
-class _Straight:
-    """Instructions without a barrier or loop between them."""
-
-    def __init__(self, graph: Idg, places: Sequence[int], waiting: int) -> None:
-        self.graph, self.places, self.most = graph, places, waiting
-        self.position = {place: position for position, place in enumerate(places)}
-        self.users: dict[int, list[int]] = {place: [] for place in places}
-        self.missing = dict.fromkeys(places, 0)
-        volatile = [place for place in places if graph.instructions[place].is_volatile]
-        before = dict(zip(volatile[1:], volatile[:-1], strict=True))
-        for place in places:
-            sources = {edge.source for edge in graph.definitions[place] if not any(edge.distance)}
-            for source in sources.union([before[place]] if place in before else ()):
-                if source in self.position:
-                    self.users[source].append(place)
-                    self.missing[place] += 1
-
-    def order(self) -> Iterator[int]:
-        """Yield the instructions in their new order."""
-        loads: list[int] = []
-        others: list[int] = []
-        unused = set[int]()
-        """loads whose results are not used yet"""
-        for place in self.places:
-            if not self.missing[place]:
-                heapq.heappush(self._ready(place, loads, others), self.position[place])
-        while loads or others:
-            is_early = bool(loads) and (not others or len(unused) < self.most or loads[0] < others[0])
-            place = self.places[heapq.heappop(loads if is_early else others)]
-            yield place
-            unused -= {edge.source for edge in self.graph.definitions[place]}
-            if is_early and self.users[place]:
-                unused.add(place)
-            for user in self.users[place]:
-                self.missing[user] -= 1
-                if not self.missing[user]:
-                    heapq.heappush(self._ready(user, loads, others), self.position[user])
-
-    def _ready(self, place: int, loads: list[int], others: list[int]) -> list[int]:
-        return loads if self.graph.instructions[place].kind == Opcode.LOAD else others
+    for place in piece.places:
+        add_if_ready(place)
+    while loads or others:
+        is_early = bool(loads) and (not others or len(unused) < most or loads[0] < others[0])
+        place = piece.places[heapq.heappop(loads if is_early else others)]
+        yield place
+        unused -= {edge.source for edge in graph.definitions[place]}
+        if is_early and piece.after[place]:
+            unused.add(place)
+        for user in piece.after[place]:
+            missing[user] -= 1
+            add_if_ready(user)
 
 
 # }}}

@@ -1,8 +1,7 @@
 """Resources of device functions as NVIDIA's compiler reports them: registers, stack, spills, instruction mix.
 
-The report is that of ptxas (``-Xptxas -v``), run by nvcc if that is on the path, otherwise by the library NVRTC from
-the extra ``cuda-compiler``. Without either, use estimates (:func:`loopyperf.compiler.registers.estimated_registers`);
-nothing else needs a compiler. No device is needed.
+The report is that of ptxas (``-Xptxas -v``), run by the library NVRTC from the extra ``cuda-compiler``, which needs no
+device. Without it, use estimates (:func:`loopyperf.compiler.registers.estimated_registers`).
 
 The instruction mix is read from the cubin without a disassembler. A cubin is an ELF file with a section ``.text.NAME``
 for each device function. From Volta on, an instruction has 128 bits: the lowest nine encode the opcode, the next three
@@ -12,11 +11,9 @@ derived from nvdisasm, and a test compares both.
 
 import ctypes
 import re
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -215,30 +212,7 @@ class Resources:
     elsewhere"""
 
 
-def nvcc() -> str | None:
-    """Return the path of nvcc; None if it is not on the path."""
-    return shutil.which("nvcc")
-
-
-def resources(source: str, architecture: str = "sm_80", options: Sequence[str] = ()) -> tuple[Resources, ...]:
-    """Return the resources of the device functions in the CUDA *source* on *architecture*, in the order of the report.
-
-    *options* are further compiler options, such as ``"-use_fast_math"``. Raises :class:`CompilerError` if there is no
-    compiler, or if it rejects the source or the architecture.
-    """
-    command = [f"-arch={architecture}", VERBOSE, *options]
-    compiler = nvcc()
-    if compiler is not None:
-        return read_report(_by_nvcc(compiler, source, command))
-    if library() is not None:
-        return read_report(compilation_log(source, command))
-    raise CompilerError(
-        f"no CUDA compiler found (neither nvcc on the path nor NVRTC); {INSTALL}, "
-        "or use loopyperf.compiler.registers.estimated_registers"
-    )
-
-
-def compiled(source: str, architecture: str, options: Sequence[str] = ()) -> tuple[Resources, ...]:
+def compiled(source: str, architecture: str = "sm_80", options: Sequence[str] = ()) -> tuple[Resources, ...]:
     """Return the resources of the device functions in the CUDA *source*, compiled by NVRTC, with instruction mixes.
 
     Raises :class:`CompilerError` if NVRTC is not installed, or rejects the source or the *architecture*.
@@ -258,23 +232,6 @@ def read_report(report: str) -> tuple[Resources, ...]:
     if not found:
         raise CompilerError(f"the ptxas report lists no function with registers: {report.strip()[-300:]!r}")
     return found
-
-
-def _by_nvcc(compiler: str, source: str, command: Sequence[str]) -> str:
-    """Return the report of ptxas, run by nvcc."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cu"
-        path.write_text(source)
-        done = subprocess.run(
-            [compiler, "-cubin", *command, str(path), "-o", str(path.with_suffix(".cubin"))],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-    if done.returncode:
-        raise CompilerError(f"nvcc rejected the source: {(done.stderr or done.stdout).strip()[-500:]}")
-    return done.stderr + done.stdout
 
 
 # }}}

@@ -70,14 +70,11 @@ def _guarded(graph: Idg) -> frozenset[tuple[str, str]]:
     return frozenset(
         (loop.name, element.array)
         for instruction, around in zip(graph.instructions, graph.loops_around, strict=True)
-        if instruction.condition is not None or any(map(_has_conditions, around))
+        if instruction.condition is not None
+        or any(loop.is_unrolled and (loop.bound.values is None or len(loop.bound.values) > 1) for loop in around)
         for element in elements_of(instruction)
         for loop in around
     )
-
-
-def _has_conditions(loop: Loop) -> bool:
-    return loop.is_unrolled and (loop.bound.values is None or len(loop.bound.values) > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +107,7 @@ class _Spilled:
                 for depth, loop in enumerate(around):
                     found = self.addresses.setdefault((loop.number, element.array), set())
                     found.add(_moved_by(element, around[depth:]))
-        self.loads: dict[_Region, int] = {}
-        self.stores: dict[_Region, int] = {}
+        self.accesses: dict[Direction, dict[_Region, int]] = {"load": {}, "store": {}}
         self.members: dict[int, set[tuple[Any, int]]] = {}
         """load or store -> members of the vector that it accesses, each with its bits"""
         self.first = list(_first_parts(graph.instructions))
@@ -165,9 +161,6 @@ class _Spilled:
         element = None if operand is None else operand.element
         return element if element is not None and element.array in self.arrays else None
 
-    def _defined(self, place: int, array: str) -> Element | None:
-        return next((each for each in self.graph.instructions[place].defines if each.array == array), None)
-
     # }}}
 
     # {{{ edges
@@ -175,7 +168,8 @@ class _Spilled:
     def _edge(self, edge: Edge) -> None:
         """Add the replacement of *edge*."""
         read = self._read(edge)
-        defined = None if read is None else self._defined(edge.source, read.array)
+        defines = self.graph.instructions[edge.source].defines
+        defined = None if read is None else next((each for each in defines if each.array == read.array), None)
         if read is None or defined is None:
             self.edges.append(edge)
             return
@@ -185,7 +179,8 @@ class _Spilled:
         if before == after and not before.is_at(edge.source) and is_same_run:
             self.edges.append(edge)
             return
-        load, store = self._load(after, edge.target, read), self._store(before, edge.source, defined)
+        load = self._access("load", after, edge.target, read)
+        store = self._access("store", before, edge.source, defined)
         first = self._first_iterations(edge.target, after)
         self.edges.append(
             replace(
@@ -210,17 +205,13 @@ class _Spilled:
         loops = [loop.name for loop in region.loops]
         self.edges.append(Edge.within(load, edge.target, loops, operand=edge.operand, condition=edge.condition))
 
-    def _load(self, region: _Region, place: int, element: Element) -> int:
-        if region not in self.loads:
-            self.loads[region] = self._add("load", region, place, element)
-        self.members.setdefault(self.loads[region], set()).add((element.member, element.member_bits))
-        return self.loads[region]
-
-    def _store(self, region: _Region, place: int, element: Element) -> int:
-        if region not in self.stores:
-            self.stores[region] = self._add("store", region, place, element)
-        self.members.setdefault(self.stores[region], set()).add((element.member, element.member_bits))
-        return self.stores[region]
+    def _access(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
+        """Return the load or store of *element* for *region*, added for *place* if it is the first."""
+        found = self.accesses[direction]
+        if region not in found:
+            found[region] = self._add(direction, region, place, element)
+        self.members.setdefault(found[region], set()).add((element.member, element.member_bits))
+        return found[region]
 
     def _narrow(self) -> None:
         """Restrict accesses that need a single member of a vector to that member."""
@@ -236,7 +227,7 @@ class _Spilled:
             for element in self._elements(place):
                 if element in self.graph.instructions[place].defines:
                     region = self._region(place, element)
-                    store, inner = self._store(region, place, element), self.graph.loops_around[place]
+                    store, inner = self._access("store", region, place, element), self.graph.loops_around[place]
                     same: tuple[Iteration, ...] = tuple(Affine(((loop.name, 1),)) for loop in region.loops)
                     last = last_iterations(inner[len(region.loops) :])
                     self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
@@ -249,7 +240,8 @@ class _Spilled:
                 element = operand.element
                 if element is not None and element.array in self.arrays and (place, slot) not in defined:
                     region = self._region(place, element)
-                    self._use(self._load(region, place, element), Edge(place, place, operand=slot), region)
+                    load = self._access("load", region, place, element)
+                    self._use(load, Edge(place, place, operand=slot), region)
 
     # }}}
 
@@ -287,7 +279,7 @@ class _Spilled:
         return integer_if_whole(found)
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
-        before, after = _by_item(self.loads, {}), _by_item(self.stores, self.last)
+        before, after = _by_item(self.accesses["load"], {}), _by_item(self.accesses["store"], self.last)
         for item in body:
             key = (True, item.number) if isinstance(item, Loop) else (False, item)
             yield from before.get(key, ())

@@ -18,21 +18,27 @@ from loopy.target.cuda import CudaTarget
 
 from loopyperf.counts.memory_accesses import Reference, Update, element_type
 from loopyperf.counts.sizes import Typical
+from loopyperf.display import Note, NoteKind
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import SUBJECTS, Assumption
 
-ATOMIC_UPDATES = "atomic updates of "
-"""start of all notes on atomic updates"""
 SLICE = 512
 """bytes of neighboring elements that the shared cache updates one after the other; updates of different elements in a
 sector at once. A histogram of uniform bytes on an H100 has 256 bins in 1 KiB and updates 0.7 sectors of every 512 bytes
 per cycle; additions to 512 bins in a row by all warps of an RTX 3070 Ti 0.8 (docs/pipeline.md)."""
-IN_SLICES = f"{ATOMIC_UPDATES}{SUBJECTS} within {SLICE} bytes are assumed to follow one another"
-IN_LOOPS = (
-    f"{ATOMIC_UPDATES}{SUBJECTS} repeat a compare-exchange until it succeeds; one success is assumed per element and "
-    "round trip to the memory, and repeated instructions are not counted"
+IN_SLICES = Note(
+    NoteKind.ATOMIC_UPDATES,
+    f"atomic updates of {SUBJECTS} within {SLICE} bytes are assumed to follow one another",
 )
-ON_ANY_MEMORY = f"{ATOMIC_UPDATES}{SUBJECTS} are counted without the cost of collisions between work-items"
+IN_LOOPS = Note(
+    NoteKind.ATOMIC_UPDATES,
+    f"atomic updates of {SUBJECTS} repeat a compare-exchange until it succeeds; one success is assumed per element and "
+    "round trip to the memory, and repeated instructions are not counted",
+)
+ON_ANY_MEMORY = Note(
+    NoteKind.ATOMIC_UPDATES,
+    f"atomic updates of {SUBJECTS} are counted without the cost of collisions between work-items",
+)
 
 
 def is_atomic(instruction: object) -> bool:

@@ -118,7 +118,7 @@ def _written(counted: KernelTallies) -> _Transcript:
         contiguous=tuple(sorted(counted.kernel.contiguous)),
         counting=counted.counting,
         sub_group_size=counted.sub_group_size,
-        assumed=counted.assumed,
+        assumed=tuple(map(str, counted.assumed)),
         left_out=counted.left_out,
         names=names,
         operations=operations,

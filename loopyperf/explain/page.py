@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from loopyperf.display import Table
+from loopyperf.display import NoteKind, Table, without
 from loopyperf.errors import LoopyperfError, by_reason, in_short
 from loopyperf.explain.diagnosis import Diagnosis
 from loopyperf.explain.difference import Difference, signed
@@ -29,7 +29,7 @@ from loopyperf.explain.source_view import SourceLine
 from loopyperf.explain.waiting import STALLS
 from loopyperf.files import user_data_name
 from loopyperf.models.catalog import MODELS
-from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
+from loopyperf.models.result import LEVEL, Estimate
 from loopyperf.units import amount, duration, in_percent, prefixed, printable, unbroken
 
 try:
@@ -185,7 +185,7 @@ def _stated(explanation: Explanation) -> Iterator[str]:
 
 def _assumed(estimate: Estimate) -> list[str]:
     """Return the notes except the reason for a missing interval, which is in the headline."""
-    return [note for note in estimate.notes if not note.startswith(NO_INTERVAL)]
+    return without(estimate.notes, NoteKind.NO_INTERVAL)
 
 
 # {{{ utilization

@@ -22,15 +22,13 @@ from loopyperf.device.device_library import DeviceChoice
 from loopyperf.device.lambdas import DRAM, level_issue
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.display import ReportText, Table, Tabular, called
+from loopyperf.display import Note, NoteKind, ReportText, Table, Tabular, called, kind_of, without
 from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel import Program
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.analytic import analytic_cycles
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
-from loopyperf.models.model_interface import LAUNCH_COST
-from loopyperf.models.result import NO_INTERVAL
 from loopyperf.models.roofline import cycles as roofline_cycles
 from loopyperf.models.timing import WAVEFRONT, InstructionTimes, notes_of
 from loopyperf.models.workload import busy_sides
@@ -140,7 +138,7 @@ class Roofline(Tabular):
     """peaks of the whole device in flop/s: multiply-adds by data type, special functions, issue limit"""
     launches: tuple[LaunchUnderRoofs, ...]
     """launches in program order"""
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     """missing roofs and assumptions"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """the given typical iteration counts and condition shares, by name"""
@@ -230,7 +228,8 @@ def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> R
     launches = tuple(_under_roofs(launch, roofs, bandwidths, peaks, seconds) for launch, (seconds, _) in pairs)
     missing = (f"{name} is unknown; no roof for it" for name in roofs.missing)
     notes = dict.fromkeys([*missing, *notes_of(kernel, ()), *(note for _, reasons in predicted for note in reasons)])
-    return Roofline(kernel.kernel, {}, kernel.device.slug, bandwidths, peaks, launches, tuple(notes), model=model)
+    every = tuple(Note(kind_of(note), note) for note in notes)
+    return Roofline(kernel.kernel, {}, kernel.device.slug, bandwidths, peaks, launches, every, model=model)
 
 
 def _predicted(launch: TimedLaunch, model: str, predict: LaunchPredictor) -> tuple[float | None, tuple[str, ...]]:
@@ -471,7 +470,8 @@ def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) 
         stages, notes = by.stages(case)
         kernel = stages.timed
         found = roofline_of(kernel, by.model, _without_launching(by, kernel))
-        return replace(found, notes=tuple(dict.fromkeys([*found.notes, *by.notes, *notes])))
+        every = dict.fromkeys([*found.notes, *by.notes, *notes])
+        return replace(found, notes=tuple(Note(kind_of(note), note) for note in every))
 
     found = found_once(ROOFLINE, case.kernel, key, find)
     return replace(found, sizes=dict(case.sizes), typical=dict(case.typical or {}))
@@ -491,7 +491,6 @@ def _without_launching(by: DevicePredictor, kernel: TimedProgram) -> LaunchPredi
 
     def predict(launch: TimedLaunch) -> PredictedLaunch:
         answer = by.time(kernel.alone(launch))
-        notes = (note for note in answer.notes if not note.startswith((NO_INTERVAL, LAUNCH_COST)))
-        return answer.executing, tuple(notes)
+        return answer.executing, tuple(without(answer.notes, NoteKind.NO_INTERVAL, NoteKind.LAUNCH_OVERHEAD))
 
     return predict

@@ -1,6 +1,6 @@
 """Elements of an instruction dependence graph: warp instructions, loops, and edges."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, takewhile
@@ -379,6 +379,17 @@ def _numbered(body: Sequence[Item], numbers: Iterator[int]) -> Iterator[Item]:
             yield replace(item, number=next(numbers), body=tuple(_numbered(item.body, numbers)))
         else:
             yield item
+
+
+def expanded(body: Sequence[Item], parts: Mapping[int, Sequence[int]]) -> tuple[Item, ...]:
+    """Return *body* with *parts* in place of the instructions that have any."""
+    found: list[Item] = []
+    for item in body:
+        if isinstance(item, Loop):
+            found.append(replace(item, body=expanded(item.body, parts)))
+        else:
+            found += parts.get(item, (item,))
+    return tuple(found)
 
 
 def common_depth(one: Sequence[Loop], other: Sequence[Loop]) -> int:

@@ -30,6 +30,7 @@ from loopy.schedule import (
 from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
+from loopyperf.display import Note
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.sets import SetMemory, projected
 
@@ -62,10 +63,11 @@ def sentences(assumed: Iterable[Assumed]) -> tuple[str, ...]:
     for each in assumed:
         sentence, name, subject = (each, "", "") if isinstance(each, str) else each
         kinds.setdefault(sentence, {}).setdefault(name, {})[subject] = None
-    return tuple(
-        sentence.replace(SUBJECTS, _listed(subjects)).replace(NAME, next(iter(subjects)))
-        for sentence, subjects in kinds.items()
-    )
+    found: list[str] = []
+    for sentence, subjects in kinds.items():
+        text = sentence.replace(SUBJECTS, _listed(subjects)).replace(NAME, next(iter(subjects)))
+        found.append(Note(sentence.kind, text) if isinstance(sentence, Note) else text)
+    return tuple(found)
 
 
 def _listed(subjects: Mapping[str, Iterable[str]]) -> str:

@@ -13,19 +13,11 @@ from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
-from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory_accesses import Reference, element_strides, known_shape, value_at
-from loopyperf.counts.sizes import (
-    BITS,
-    BOUND,
-    CONSECUTIVE,
-    PERMUTATION,
-    check_pattern,
-    sizes_in_words,
-    window_of,
-)
+from loopyperf.counts.sizes import BITS, BOUND, CONSECUTIVE, PERMUTATION, check_pattern, sizes_in_words, window_of
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
+from loopyperf.display import Note, NoteKind
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import Integers
 from loopyperf.idg.warps.warp_iterations import WarpIterations
@@ -360,10 +352,10 @@ def _updated_by_data(
     if ref.update.distinct or different == 1:
         return by_data, ()
     sentence = (
-        f"{ATOMIC_UPDATES}{SUBJECTS} depend on data; the lanes of a warp are assumed to update {number} elements; "
+        f"atomic updates of {SUBJECTS} depend on data; the lanes of a warp are assumed to update {number} elements; "
         f"typical={{'distinct({NAME})': ...}} sets their number"
     )
-    return by_data, (Assumption(sentence, ref.array, ref.array),)
+    return by_data, (Assumption(Note(NoteKind.ATOMIC_UPDATES, sentence), ref.array, ref.array),)
 
 
 # }}}

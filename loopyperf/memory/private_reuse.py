@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,7 @@ _Element = tuple[str, int | tuple[int, int]]
 """array and element; if the element is data, a number of the access, so that each counts as another element"""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """Data moved between a cache and the next level, in executions of loads and stores."""
 
     loads: float = 0.0
@@ -70,15 +69,6 @@ class Moved:
     stores: float = 0.0
     written: float = 0.0
     """stores that are written back"""
-
-    def __add__(self, other: "Moved") -> "Moved":
-        """Return the sum of both."""
-        return Moved(
-            self.loads + other.loads,
-            self.fetched + other.fetched,
-            self.stores + other.stores,
-            self.written + other.written,
-        )
 
 
 @dataclass(frozen=True, eq=False)

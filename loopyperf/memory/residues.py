@@ -57,12 +57,9 @@ def listed_iterations(iterations: Points, most: int) -> Integers | None:
         return points_listed(iterations.set) if iterations.number <= min(most, MOST_LISTED) else None
     if sum(prod(map(len, box)) for box in iterations.boxes) > most:
         return None
-    return np.concatenate([_all_of_box(box) for box in iterations.boxes])
-
-
-def _all_of_box(box: Box) -> Integers:
-    values = [np.arange(each.start, each.stop, dtype=np.int64) for each in box]
-    return np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(box))
+    values = ([np.arange(each.start, each.stop, dtype=np.int64) for each in box] for box in iterations.boxes)
+    grids = (np.stack(np.meshgrid(*each, indexing="ij"), axis=-1) for each in values)
+    return np.concatenate([grid.reshape(-1, grid.shape[-1]) for grid in grids])
 
 
 def sampled(iterations: Points) -> Visits:
@@ -124,7 +121,7 @@ MOST_PLACES = 4096
 """most offsets that are analyzed"""
 MOST_VALUES = 2**20
 """most iterations, of loops that move all lanes equally, that are visited one by one"""
-FEW = 512
+LISTED_ITERATIONS = 512
 """iterations up to which listing is faster than counting with isl, offset by offset"""
 
 
@@ -258,7 +255,7 @@ def _of_loops(iterations: Points, along: Sequence[AddressStride], line: int) -> 
     candidates = _candidates(along, line)
     if len(candidates) == 1:
         return {candidates[0]: iterations.number}
-    if iterations.number <= FEW:
+    if iterations.number <= LISTED_ITERATIONS:
         return Counter(_place(point, along, line) for point in points_listed(iterations.set).tolist())
     counts = ((place, number_of_points(iterations.set & _at_place(along, place, line))) for place in candidates)
     return {place: number for place, number in counts if number}
@@ -307,15 +304,14 @@ def _candidates(along: Sequence[AddressStride], line: int) -> list[Offset]:
 
 def _at_place(along: Sequence[AddressStride], place: Offset, line: int) -> isl.Set:
     """Return all loop values at the offset *place*."""
-    names = ", ".join(f"x{loop}" for loop in range(len(along)))
-    return isl.Set(f"{{ [{names}] : {' and '.join(_conditions(along, place, line))} }}")
-
-
-def _conditions(along: Sequence[AddressStride], place: Offset, line: int) -> Iterator[str]:
-    for loop, (progress, phase) in enumerate(zip(along, place.phases, strict=True)):
-        yield f"(x{loop} - {phase}) mod {progress.period} = 0"
-    steps = (f"{progress.step % line}*floor(x{loop}/{progress.period})" for loop, progress in enumerate(along))
-    yield f"({' + '.join([*steps, str(-place.offset)])}) mod {line} = 0"
+    names = [f"x{loop}" for loop in range(len(along))]
+    phases = [
+        f"({name} - {phase}) mod {progress.period} = 0"
+        for name, progress, phase in zip(names, along, place.phases, strict=True)
+    ]
+    steps = [f"{each.step % line}*floor({name}/{each.period})" for name, each in zip(names, along, strict=True)]
+    offset = f"({' + '.join([*steps, str(-place.offset)])}) mod {line} = 0"
+    return isl.Set(f"{{ [{', '.join(names)}] : {' and '.join([*phases, offset])} }}")
 
 
 # }}}

@@ -6,7 +6,6 @@ Guide, "Coalesced Access to Global Memory"; Nsight Compute, Kernel Profiling Gui
 so sectors are counted on the union of all lanes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -223,11 +222,10 @@ def _wavefronts(addresses: Integers, piece: int, is_update: bool) -> int:
 def _share_addresses(lanes: Integers, addresses: Integers) -> bool:
     """Return whether lanes have the same address in pairs: all pairs of neighbors, or of lanes at distance two."""
     by_lane = dict(zip(lanes.tolist(), addresses.tolist(), strict=True))
-    return any(all(_agree(by_lane, distance)) for distance in (1, 2))
-
-
-def _agree(by_lane: dict[int, int], distance: int) -> Iterator[bool]:
-    return (by_lane.get(lane ^ distance, address) == address for lane, address in by_lane.items())
+    return any(
+        all(by_lane.get(lane ^ distance, address) == address for lane, address in by_lane.items())
+        for distance in (1, 2)
+    )
 
 
 # }}}

@@ -137,9 +137,9 @@ NEARLY_ALL = Fraction(9, 10)
 """share of a box from which on its cells count as contiguous"""
 LONG = 4
 """blocks; in longer rows, partly touched blocks at the ends are negligible"""
-FEW = 10**5
+TESTED_CELLS = 10**5
 """elements of a box up to which cells are tested one by one instead of counted with formulas, for a union of sets"""
-FEWER = 2**15
+TESTED_CELLS_OF_ONE = 2**15
 """the same limit for a single conjunction"""
 
 
@@ -231,7 +231,7 @@ class _Set:
         if cells.n_basic_set() == 1 and self.values:
             (part,) = cells.detect_equalities().get_basic_sets()  # without redundant divisions
             return prod(_number_along(axes, isl.Set.from_basic_set(each), self.values) for axes, each in factors(part))
-        return number_of_points(cells) if elements > FEW or not self.values else _number_in(cells, self.values)
+        return number_of_points(cells) if elements > TESTED_CELLS or not self.values else _number_in(cells, self.values)
 
     def have_holes(self, place: int) -> bool:
         """Return whether cells may be strided along an axis, or all leave out a part of the axis at *place*."""
@@ -260,7 +260,7 @@ def _number_along(axes: Sequence[int], cells: isl.Set, values: Sequence[range]) 
     if cells.is_box():
         return prod(len(values[axis]) for axis in axes)
     own = [values[axis] for axis in axes]
-    return _number_in(cells, own) if prod(map(len, own)) <= FEWER else number_of_points(cells)
+    return _number_in(cells, own) if prod(map(len, own)) <= TESTED_CELLS_OF_ONE else number_of_points(cells)
 
 
 def _number_in(cells: isl.Set, values: Sequence[range]) -> int:
@@ -293,7 +293,7 @@ class _Boxes:
             for box in self._boxes
         ]
         cuts = [sorted({end for ends in along for end in ends}) for along in zip(*places, strict=True)]
-        if prod(map(len, cuts)) > FEW:
+        if prod(map(len, cuts)) > TESTED_CELLS:
             raise _UnknownUnion
         grid = np.zeros([len(cut) - 1 for cut in cuts], dtype=np.bool_)
         for box in places:

@@ -28,19 +28,19 @@ from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
 from loopyperf.pipeline.batches import Batch, Machines
 from loopyperf.pipeline.timed_program import TimedLaunch
 
-LITTLE = 0.1
-"""Fraction of the work of the largest make-up (warp composition of a group) below which a make-up is modeled as the
-others."""
+MODELED_SHARE = 0.1
+"""Fraction of the work of the largest composition of groups (numbers of warps of each program) below which one is
+modeled as the others."""
 CLASSES = 16
-"""Maximum number of make-ups that a model predicts; beyond it, a selection spread evenly by work."""
-SOME = 8
+"""Maximum number of compositions that a model predicts; beyond it, a selection spread evenly by work."""
+FRACTIONS_UP_TO = 8
 """Groups per core beyond which Volkov's model gives the time of a fraction of a further group."""
-MANY = 16
+UNEVEN_SHARES_UP_TO = 16
 """Groups per core beyond which an uneven share of the device's common resources barely changes the time."""
-ALIKE = 1e-6
+SAME_NUMBER = 1e-6
 """Relative tolerance for equal numbers of groups."""
 Run = Callable[[int, Floats], Floats]
-"""Cycles of a run of groups (a possibly fractional number of them) of the make-up with a given index."""
+"""Cycles of a run of groups (a possibly fractional number of them) of the composition with a given index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +92,21 @@ def _run_after_run(model: CyclesOfRun, launch: TimedLaunch) -> float:
 
 
 def _by_sides(sides: Sides, demands: Sequence[LaunchDemand], size: int) -> list[Run]:
-    """Return the sides that no other side bounds from above for every make-up."""
+    """Return the sides that no other side bounds from above for every composition."""
     found = [sides(demand) for demand in demands]
     lines = {
         tuple(each.get(name, (0.0, 0.0)) for each in found): None
         for name in dict.fromkeys(n for each in found for n in each)
     }
-    kept = [line for line in lines if not any(_is_below(line, other) for other in lines if other is not line)]
-    return [lambda make_up, groups, line=line: line[make_up][0] * size * groups + line[make_up][1] for line in kept]
 
+    def is_below(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+        return all(mine[0] <= its[0] and mine[1] <= its[1] for mine, its in zip(line, other, strict=True))
 
-def _is_below(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
-    return all(mine[0] <= its[0] and mine[1] <= its[1] for mine, its in zip(line, other, strict=True))
+    kept = [line for line in lines if not any(is_below(line, other) for other in lines if other is not line)]
+    return [
+        lambda composition, groups, line=line: line[composition][0] * size * groups + line[composition][1]
+        for line in kept
+    ]
 
 
 # }}}
@@ -118,11 +121,13 @@ class Dealt:
         """Distribute the groups of *launch*; *run* returns the cycles of a run."""
         self.run, self.batches = run, launch.batches
         self.cores, self.at_once = launch.device.needed("cores"), launch.execution.concurrent_groups
-        every = [run(make_up, np.array([1.0, self.at_once])) for make_up in range(len(self.batches.make_ups))]
+        every = [
+            run(composition, np.array([1.0, self.at_once])) for composition in range(len(self.batches.compositions))
+        ]
         self.alone = [float(each[0]) for each in every]
-        """Make-up -> cycles of one group."""
+        """Composition -> cycles of one group."""
         self.loads = [float(each[1]) / self.at_once for each in every]
-        """Make-up -> cycles per group on a fully occupied core: D/γ."""
+        """Composition -> cycles per group on a fully occupied core: D/γ."""
 
     def endings(self, order: Sequence[Batch]) -> list[Ending]:
         """Return the end of the last group of each batch."""
@@ -149,10 +154,12 @@ class Dealt:
 
     def _cycles(self, order: Sequence[Batch], groups: Floats) -> Floats:
         """Return c for a group of each batch, given how many *groups* reside on its core, itself included."""
-        every = {make_up: self.run(make_up, groups) for make_up in {m for b in order for m in (b.light, b.mean)}}
+        every = {
+            composition: self.run(composition, groups) for composition in {m for b in order for m in (b.light, b.mean)}
+        }
         low, high = (
-            np.array([every[make_up][at] for at, make_up in enumerate(make_ups)])
-            for make_ups in ([b.light for b in order], [b.mean for b in order])
+            np.array([every[composition][at] for at, composition in enumerate(compositions)])
+            for compositions in ([b.light for b in order], [b.mean for b in order])
         )
         return low + np.array([batch.share for batch in order]) * (high - low)
 
@@ -182,11 +189,11 @@ class UnlikeGroups:
             totals[batch.mean] = totals.get(batch.mean, 0.0) + load
         self.mean = sum(totals.values()) / launch.batches.executions / launch.device.needed("cores")
         most = max(totals.values(), default=0.0)
-        much = [make_up for make_up, total in totals.items() if total >= LITTLE * most]
-        much.sort(key=lambda make_up: self.dealt.loads[make_up])
+        much = [composition for composition, total in totals.items() if total >= MODELED_SHARE * most]
+        much.sort(key=lambda composition: self.dealt.loads[composition])
         some = much[:: -(-len(much) // CLASSES)]
-        work = sum(totals[make_up] for make_up in some) or 1.0
-        self.shares = {make_up: totals[make_up] / work for make_up in some}
+        work = sum(totals[composition] for composition in some) or 1.0
+        self.shares = {composition: totals[composition] / work for composition in some}
 
     def cycles(self) -> float:
         """Return the cycles of one execution of the launch.
@@ -196,11 +203,11 @@ class UnlikeGroups:
         orders, every = self.launch.batches.orders, self.launch.batches.executions
         endings = [(times, self.dealt.endings(order)) for times, order in orders]
         most = sum(times * max(each.load for each in found) for times, found in endings) / every
-        is_even = self.mean >= (1 - ALIKE) * most
+        is_even = self.mean >= (1 - SAME_NUMBER) * most
         here = self.launch.evenly if is_even else self.launch.with_balance(self.mean / most)
         busy = self._busy(here, most)
-        loads = [self.dealt.loads[make_up] for make_up in self.shares]
-        if not is_even and min(loads) <= self.mean and most <= MANY * max(loads):
+        loads = [self.dealt.loads[composition] for composition in self.shares]
+        if not is_even and min(loads) <= self.mean and most <= UNEVEN_SHARES_UP_TO * max(loads):
             busy = max(busy, self._busy(self.launch.evenly, self.mean))
         pace = min(1.0, busy / most) if most else 1.0
         last = [(times, max(found, key=lambda each: each.longest)) for times, found in endings]
@@ -214,32 +221,32 @@ class UnlikeGroups:
         if 2 * last.longest < self.mean:  # other groups set the time
             return 0.0
         alone = [0.0] * len(self.dealt.loads)
-        for make_up in (last.batch.light, last.batch.mean):
-            alone[make_up] = self._of(self.launch, make_up, 1.0)
+        for composition in (last.batch.light, last.batch.mean):
+            alone[composition] = self._of(self.launch, composition, 1.0)
         return pace * last.start + last.batch.most(alone)
 
     def _busy(self, launch: TimedLaunch, load: float) -> float:
         """Return the cycles of a core with the given load."""
         return sum(
-            share * self._of(launch, make_up, load / self.dealt.loads[make_up])
-            for make_up, share in self.shares.items()
+            share * self._of(launch, composition, load / self.dealt.loads[composition])
+            for composition, share in self.shares.items()
         )
 
-    def _of(self, launch: TimedLaunch, make_up: int, groups: float) -> float:
-        """Return the cycles of a possibly fractional number of groups of a make-up."""
-        low = floor(groups * (1 + ALIKE))
+    def _of(self, launch: TimedLaunch, composition: int, groups: float) -> float:
+        """Return the cycles of a possibly fractional number of groups of a composition."""
+        low = floor(groups * (1 + SAME_NUMBER))
         part = max(0.0, groups - low)
-        found = self._of_whole(launch, make_up, low)
-        if part < ALIKE * groups:
+        found = self._of_whole(launch, composition, low)
+        if part < SAME_NUMBER * groups:
             return found
-        if groups > SOME:
-            return found + part * self.dealt.loads[make_up]
-        return found + part * max(0.0, self._of_whole(launch, make_up, low + 1) - found)
+        if groups > FRACTIONS_UP_TO:
+            return found + part * self.dealt.loads[composition]
+        return found + part * max(0.0, self._of_whole(launch, composition, low + 1) - found)
 
-    def _of_whole(self, launch: TimedLaunch, make_up: int, groups: int) -> float:
+    def _of_whole(self, launch: TimedLaunch, composition: int, groups: int) -> float:
         if groups == 0:
             return 0.0
-        alike = launch.like(self.launch.batches.make_ups[make_up], groups)
+        alike = launch.like(self.launch.batches.compositions[composition], groups)
         key = launch.balance, *launch.balances.items(), _warps(alike), groups
         if key not in self._known:
             self._known[key] = self.cycles_of(alike)
@@ -256,7 +263,7 @@ def _warps(launch: TimedLaunch) -> Hashable:
 
 def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
     demands, size = cached_for_launch(launch, of_groups), launch.warps_per_group
-    return Dealt(lambda make_up, groups: busy_or_alone(demands[make_up], groups * size), launch)
+    return Dealt(lambda composition, groups: busy_or_alone(demands[composition], groups * size), launch)
 
 
 # }}}
@@ -292,7 +299,7 @@ def _last_core(launch: TimedLaunch) -> TimedLaunch:
     groups = last.load / (last.batch.value(dealt.loads) or 1.0)
     work = launch.batches.total(dealt.loads) / launch.batches.executions
     cores = max(1, min(launch.device.needed("cores"), round(work / last.load if last.load else 1)))
-    return launch.like(last.batch.mixed(launch.batches.make_ups), groups, cores)
+    return launch.like(last.batch.mixed(launch.batches.compositions), groups, cores)
 
 
 # }}}

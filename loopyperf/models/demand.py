@@ -18,7 +18,7 @@ from loopyperf.idg.parallelism import waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.workload import START, FlowNode, Share, WarpDemand, WorkFlow
 from loopyperf.pipeline import Interval, intervals, warp_latency
-from loopyperf.pipeline.batches import MakeUp
+from loopyperf.pipeline.batches import Composition
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedWarps
 
@@ -39,7 +39,7 @@ def cached_for_launch(launch: TimedLaunch, make: Callable[[TimedLaunch], Made]) 
 class LaunchDemand(WarpDemand):
     """Demand of one warp of a launch, averaged over all warps or over those of one group (a :class:`WarpDemand`)."""
 
-    def __init__(self, launch: TimedLaunch, group: MakeUp | None = None) -> None:
+    def __init__(self, launch: TimedLaunch, group: Composition | None = None) -> None:
         """Use the warps of *launch*, or of one *group* of it; quantities are computed on first use."""
         self.launch, self.group = launch, group
         size = launch.warps_per_group
@@ -151,8 +151,8 @@ class LaunchDemand(WarpDemand):
 
 
 def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
-    """Return the demand of an average warp of each group make-up (warp composition) of *launch*."""
-    return tuple(LaunchDemand(launch, each) for each in launch.batches.make_ups)
+    """Return the demand of an average warp of each composition of *launch*."""
+    return tuple(LaunchDemand(launch, each) for each in launch.batches.compositions)
 
 
 def _latencies(launch: TimedLaunch) -> Callable[[int], float]:

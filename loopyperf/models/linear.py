@@ -24,14 +24,14 @@ gradient for fitting the weights.
 Stevens and Klöckner leave this smooth maximum to future work.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.models.model_interface import Basis, Count, Fitted, Shares, Weights
-from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
+from loopyperf.models.result import BreakdownRow, ModelTime, Seconds
 from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES, START, shown
 
 
@@ -44,21 +44,19 @@ def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
     charged = [
         (name, source, count) for name, parts in shares.items() if name in weights for source, count in parts.items()
     ]
-    seconds, costs = adding_up([weights[name] * count for name, _, count in charged])
-    rows = [
-        BreakdownRow(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], cost)
-        for (name, source, count), cost in zip(charged, costs, strict=True)
-    ]
-    return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares), columns=fit.basis)
+    rows = [_row(fit, name, source, count, weights[name] * count) for name, source, count in charged]
+    return ModelTime.of(rows, unfitted=unfitted(weights, shares), columns=fit.basis)
+
+
+def _row(fit: Fitted, name: str, source: str, count: Count, seconds: Seconds) -> BreakdownRow:
+    column = shown(name) if fit.basis == "pipelines" else name
+    return BreakdownRow(column, source, count, fit.weights.get(name, DESCRIBED), seconds)
 
 
 def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:
     """Return the properties with nonzero counts in *shares* that have no weight."""
-    return tuple(name for name, parts in shares.items() if name not in weights and _occurs(parts.values()))
-
-
-def _occurs(counts: Iterable[Count]) -> bool:
-    return any(count.any() if isinstance(count, np.ndarray) else count for count in counts)
+    occurring = [name for name, parts in shares.items() if any(map(np.any, parts.values()))]
+    return tuple(name for name in occurring if name not in weights)
 
 
 ALONE = (LAUNCHES, FURTHER_LAUNCHES, "work-groups", START)
@@ -158,13 +156,9 @@ def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
     rows = np.stack([cost.ravel() for cost in costs], axis=1) if costs else np.zeros((1, 0))
     found = overlapped(rows, [side(name, fit.basis) for name, _, _ in charged], fit.sharpness)
     parts = [part.reshape(shape) if shape else float(part[0]) for part in (found.factors * rows).T]
-    seconds, exact = adding_up(parts)
-    table = [
-        BreakdownRow(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
-        for (name, source, count), part in zip(charged, exact, strict=True)
-    ]
+    table = [_row(fit, *each, part) for each, part in zip(charged, parts, strict=True)]
     columns = "overlapping" if fit.basis == "counts" else "pipelines"
-    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares), columns=columns)
+    return ModelTime.of(table, unfitted=unfitted(fit.weights, shares), columns=columns)
 
 
 # {{{ sensitivity of a fitted model to its fit

@@ -1,7 +1,7 @@
 """Interface of the models: a name, the inputs that a model needs, and its result, a time with a breakdown."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from loopyperf.device.parts import Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
+from loopyperf.display import Note, NoteKind
 from loopyperf.idg.program import Opcode
 from loopyperf.models.demand import cached_for_launch
-from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
+from loopyperf.models.result import BreakdownRow, ModelTime
 from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import LATENCY, LAUNCHES, START, Aspect
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
@@ -25,9 +26,7 @@ Rows = Callable[[TimedLaunch], Iterable[BreakdownRow]]
 """Breakdown rows of a launch, in seconds, over all its executions."""
 Notes = Callable[[TimedLaunch], Iterable[str]]
 """Notes on what a model assumes about a launch."""
-LAUNCH_COST = "launch overhead of "
-"""Prefix of the note on an unknown launch overhead."""
-MOST = 0.5
+NOTED_SHARE = 0.5
 """Share of the time above which assumed parameters trigger a note with the lower bound from known parameters."""
 
 
@@ -58,31 +57,17 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
     is_assumed = source is None or isinstance(source, Substitute)
     if is_assumed:
         value = "0" if source is None else f"{duration(source.value)}, {source.source}"
-        notes.append(f"{LAUNCH_COST}{device.slug} is unknown; assumed {value}")
+        sentence = f"launch overhead of {device.slug} is unknown; assumed {value}"
+        notes.append(Note(NoteKind.LAUNCH_OVERHEAD, sentence))
     if overhead is not None:
         for name, times in kernel.launched:
             rows.append(BreakdownRow(LAUNCHES, f"launch of {name}", times, overhead, times * overhead))
         cost = overhead * sum(times for _, times in kernel.launched)
         assumed, stated = (assumed + cost, stated) if is_assumed else (assumed, stated + cost)
-    seconds, costs = adding_up([row.seconds for row in rows])
-    notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
-    exact = (
-        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
-        for row, cost in zip(rows, costs, strict=True)
-    )
     left_out = dict.fromkeys(each for launch in kernel.launches for each in launch.unknown_collisions)
-    return ModelTime(
-        seconds,
-        Breakdown(tuple(exact)),
-        notes=tuple(dict.fromkeys(notes)),
-        left_out=tuple(left_out),
-        columns="core",
-    )
-
-
-def no_notes(_: TimedLaunch) -> Iterable[str]:
-    """Return no notes, for a model without assumptions of its own."""
-    return ()
+    found = ModelTime.of(rows, left_out=tuple(left_out), columns="core")
+    notes = [*_lower_bound(float(found.seconds), assumed, stated), *notes]
+    return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
 def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
@@ -163,8 +148,8 @@ class AssumedShares:
 
 
 def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
-    """Yield the lower bound from known parameters if *assumed* exceeds :data:`MOST` of *seconds*."""
-    if assumed > MOST * seconds:
+    """Yield the lower bound from known parameters if *assumed* exceeds :data:`NOTED_SHARE` of *seconds*."""
+    if assumed > NOTED_SHARE * seconds:
         share = f"{in_percent(assumed / seconds)} of the time is computed from assumed device parameters"
         yield f"{share}; by the published ones alone, it is at least {duration(stated)}"
 
@@ -227,11 +212,8 @@ class FittedModel:
     time: Callable[[Fitted, Shares], ModelTime]
     is_weighted_sum: bool = False
     """Whether the time is exactly the sum of weights times counts."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel."""
-        return frozenset({"fit"})
+    needs: frozenset[Need] = frozenset({"fit"})
+    """Inputs that the model needs besides the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +227,10 @@ class DeviceModel:
     """Costs of a launch."""
     sees: frozenset[Aspect]
     """Effects that it models (Lemeire, Table 7)."""
-    notes: Notes = no_notes
+    notes: Notes = lambda _: ()
     """Notes on what it assumes about a launch."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel."""
-        return frozenset({"device"})
+    needs: frozenset[Need] = frozenset({"device"})
+    """Inputs that the model needs besides the kernel."""
 
     def time(self, kernel: TimedProgram) -> ModelTime:
         """Return the run time of *kernel*, in seconds, with its breakdown.
@@ -268,11 +247,8 @@ class SampledModel:
     name: str
     summary: str
     """What it assumes, in one line."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel."""
-        return frozenset({"samples"})
+    needs: frozenset[Need] = frozenset({"samples"})
+    """Inputs that the model needs besides the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,11 +258,8 @@ class RegressionModel:
     name: str
     summary: str
     """What it assumes, in one line."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Return the inputs that the model needs besides the kernel and the inputs of its base model."""
-        return frozenset({"fit"})
+    needs: frozenset[Need] = frozenset({"fit"})
+    """Inputs that the model needs besides the kernel and the inputs of its base model."""
 
 
 Model = FittedModel | DeviceModel | SampledModel | RegressionModel

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
+from loopyperf.display import Note, NoteKind
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
@@ -17,15 +18,14 @@ from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.core import NoSteadyStateError
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import Simulation, simulated
-from loopyperf.pipeline.timed_graph import FEW, TimedGraph, with_fewer_iterations
+from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, TimedGraph, with_fewer_iterations
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import in_percent
 
 Programs = tuple[TimedGraph, ...]
-EXTRAPOLATED = "extrapolated"
 TOLERANCE = 0.005
 """Relative change below which the issue rate counts as steady; the rest of the run is extrapolated at that rate."""
-MOST = 3_000_000
+SIMULATED_AT_MOST = 3_000_000
 """Maximum number of simulated instructions, over all groups of a core: a tenth of a second."""
 ISSUES = 250_000
 """Approximate number of simulated instructions of shortened programs, if all groups exceed the maximum."""
@@ -52,9 +52,10 @@ def pipeline_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
 def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield a note if the simulation is extrapolated."""
     if tolerance := cached_for_launch(launch, simulated_launch).tolerance:
-        yield (
-            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is steady within "
-            f"{in_percent(tolerance, 1)}; the rest continues at that rate"
+        yield Note(
+            NoteKind.EXTRAPOLATED,
+            f"extrapolated: {launch.name} is simulated until its issue rate is steady within "
+            f"{in_percent(tolerance, 1)}; the rest continues at that rate",
         )
 
 
@@ -108,7 +109,7 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     """Simulate the first groups of the core with most groups in *launch*, about *issues* instructions at most.
 
     These are whole groups, at least as many as reside on the core at once. If even they issue more, their loops have
-    fewer iterations, but at least :data:`loopyperf.pipeline.timed_graph.FEW`.
+    fewer iterations, but at least :data:`loopyperf.pipeline.timed_graph.KEPT_ITERATIONS`.
     """
     core = _Core(last_core(launch))
     scenario, is_shortened = core.explicit_part(issues)
@@ -132,7 +133,9 @@ class _Core:
         """Return the cycles of the core."""
         number, each = self.execution.total_groups, self._executed_by_group()
         # If two waves of groups exceed the maximum, either loops become steady soon or nothing does.
-        limit = MOST if each * min(number, 2 * self._window) <= MOST else MOST // 3
+        limit = (
+            SIMULATED_AT_MOST if each * min(number, 2 * self._window) <= SIMULATED_AT_MOST else SIMULATED_AT_MOST // 3
+        )
         try:
             return self._of_groups(self.programs, number, limit).cycles
         except NoSteadyStateError:
@@ -149,7 +152,7 @@ class _Core:
         share = 2 * ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
         if share >= 1:
             return self._of_all_groups(self.programs, each)[0]
-        (cycles, some), (before, fewer) = (self._shortened(share / part, FEW // part) for part in (1, 2))
+        (cycles, some), (before, fewer) = (self._shortened(share / part, KEPT_ITERATIONS // part) for part in (1, 2))
         whole = each * number
         return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
 
@@ -158,7 +161,9 @@ class _Core:
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
         executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
-        programs = self.programs if executed <= issues else self._with_fewer_iterations(issues / executed, FEW)
+        programs = (
+            self.programs if executed <= issues else self._with_fewer_iterations(issues / executed, KEPT_ITERATIONS)
+        )
         is_shortened = any(
             short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
         )

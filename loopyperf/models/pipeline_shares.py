@@ -16,7 +16,6 @@ from loopyperf.idg.program import Instruction
 from loopyperf.models.demand import LaunchDemand, cached_for_launch, of_groups
 from loopyperf.models.timing import is_of_device, pipeline_column
 from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START, in_files
-from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 
 # {{{ busy times of a CPU's ports
@@ -52,13 +51,13 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
             for time in times:
                 if is_of_device(time.pipeline, launch):
                     yield time.pipeline, source, executed * float(time.issue)
-                else:
-                    yield (
-                        f"{in_files(time.pipeline)}: {ONE_BY_ONE}",
-                        source,
-                        numbers * (float(time.issue) if requests[place] is None else _of_one(launch, instruction)),
-                    )
-        waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
+                    continue
+                issue = float(time.issue)
+                if requests[place] is not None:  # an access of one work-item
+                    issue = launch.device.issue_latency(f"{instruction.kind} global", "b32")
+                yield f"{in_files(time.pipeline)}: {ONE_BY_ONE}", source, numbers * issue
+        completions = [max(float(time.completion) for time in times) for times in timed]
+        waited = slowest_recurrence(graph, completions, alone)
         for place, cycles in waited.items():
             each = graph.instructions[place]
             yield f"{RECURRENCES}: {_kind(each, requests[place])}", each.label, cycles * work_items * share
@@ -66,19 +65,10 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
         yield START, name, start / launch.warps_per_group
 
 
-def _of_one(launch: TimedLaunch, instruction: Instruction) -> float:
-    """Return the cycles for which an access of one work-item occupies a port."""
-    return launch.device.issue_latency(f"{instruction.kind} global", "b32")
-
-
 def _kind(instruction: Instruction, request: Request | None) -> str:
     if request is not None:
         return "memory"
     return f"{instruction.kind} {instruction.dtype}" if instruction.dtype.startswith("f") else "integers"
-
-
-def _completion(times: tuple[Timed, ...]) -> float:
-    return max(float(time.completion) for time in times)
 
 
 # }}}

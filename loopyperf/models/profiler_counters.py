@@ -21,7 +21,7 @@ from loopyperf.idg.program import Instruction, Loop, Opcode
 from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
-from loopyperf.models.program_timing import parted
+from loopyperf.models.program_timing import divergent_shares
 from loopyperf.models.result import Estimate
 from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
@@ -290,7 +290,7 @@ def access_kind(instruction: Instruction) -> str:
 
 def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
     """Return the mean number of active lanes of each instruction; *lanes* is the mean number of lanes of a warp."""
-    graph, of_example, parts = warps.graph, warps.example.lanes, parted(warps)
+    graph, of_example, parts = warps.graph, warps.example.lanes, divergent_shares(warps)
     return [
         lanes * (_of_access(warps, each) * parts.get(each.origin or 0, 1.0) / of_example or _share(warps, each, loops))
         for each, loops in zip(graph.instructions, graph.loops_around, strict=True)

@@ -27,9 +27,9 @@ from loopyperf.models.traffic import (
     ArrayStream,
     RequestedSectors,
     Residence,
-    dealt_out,
     levels_that_serve,
     levels_that_serve_stacks,
+    sampled_warp_classes,
     sectors_touched,
     stored_at_once,
 )
@@ -48,7 +48,7 @@ STORED: tuple[Quantity, ...] = ("sectors", "partial", "distinct")
 """Quantities of global memory that determine what the farther levels move."""
 
 
-def parted(warps: WarpClass) -> Mapping[int, float]:
+def divergent_shares(warps: WarpClass) -> Mapping[int, float]:
     """Return source access -> its executions in the source over those in the machine graph, where the latter are more.
 
     Lanes that leave a loop at different iterations execute the access separately: each execution has part of the lanes.
@@ -66,7 +66,7 @@ class WarpAccesses:
 
     def __init__(self, warps: WarpClass) -> None:
         """Use *warps*, which have a machine graph."""
-        self.warps, self.graph, self.parted = warps, warps.graph, parted(warps)
+        self.warps, self.graph, self.divergent_shares = warps, warps.graph, divergent_shares(warps)
         self._found: dict[tuple[int, int, Quantity], float] = {}
 
     @property
@@ -151,7 +151,9 @@ class WarpAccesses:
             number = 1.0 if bits in source.wider else bits / source.bits
             mean = float(source.wider.get(bits, source.known).mean(quantity)) * number
             if quantity == "wavefronts" and instruction.subsystem == MemorySpace.LOCAL:
-                mean = max(min(1.0, mean), mean * self.parted.get(origin, 1.0))  # fewer lanes have fewer bank conflicts
+                mean = max(
+                    min(1.0, mean), mean * self.divergent_shares.get(origin, 1.0)
+                )  # fewer lanes have fewer bank conflicts
             self._found[origin, bits, quantity] = mean
         return self._found[origin, bits, quantity]
 
@@ -259,7 +261,7 @@ class _LaunchTiming:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Return the warp classes of the warps of one or more sample groups, one warp at a time."""
-        return tuple(dealt_out(self.launch))
+        return tuple(sampled_warp_classes(self.launch))
 
     @cached_property
     def lights(self) -> Mapping[int, Light]:
@@ -406,7 +408,7 @@ class _LaunchTiming:
         for level in (each.name for each in self.device.memory if each.per == Per.DEVICE):
             of_groups = [
                 sum(number * moved[program].get(level, 0.0) for program, number in each.items())
-                for each in batches.make_ups
+                for each in batches.compositions
             ]
             longest = max(batch.value(of_groups) for _, batch in batches.every) if one_group else None
             most = batches.most(of_groups, self.cores) if longest is None else longest

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
+from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 # {{{ features of a kernel: numbers by name
@@ -97,12 +97,8 @@ def corrected(base: ModelTime, logarithm: float) -> ModelTime:
     """Return *base*, a time of one size, multiplied by exp(*logarithm*), with a row for the difference."""
     more = float(base.seconds) * (exp(logarithm) - 1)
     row = BreakdownRow(CORRECTION, "kernel", 1, more, more)
-    seconds, parts = adding_up([*(each.seconds for each in base.breakdown.rows), more])
-    rows = [
-        BreakdownRow(each.property, each.source, each.count, each.weight, part)
-        for each, part in zip((*base.breakdown.rows, row), parts, strict=True)
-    ]
-    return replace(base, seconds=seconds, breakdown=Breakdown(tuple(rows)), interval=None)
+    breakdown = Breakdown((*base.breakdown.rows, row))
+    return replace(base, seconds=breakdown.seconds, breakdown=breakdown, interval=None)
 
 
 def sampled_features(programs: Sequence[SampledProgram], instructions: float) -> Features:

@@ -1,11 +1,4 @@
-"""Result of a model: an :class:`Estimate` whose breakdown adds up to its time exactly.
-
-The costs add up to the last bit, in every order and in every grouping.
-
-Floating-point sums depend on their order, so a total would differ from the sum of its subtotals. Here the total and
-all parts become multiples of one quantum q, the spacing of float64 numbers just above Σᵢ |costᵢ|. Each partial sum is
-then a multiple of q below 2^53 q, which a float64 represents exactly. A part changes by at most q/2, which is 2⁻⁵² of
-the sum of magnitudes; the largest part absorbs the remainder.
+"""Result of a model: an :class:`Estimate` whose breakdown adds up to its time.
 
 The last section encodes a model's result for one size as JSON and decodes it without loss. Numbers are the shortest
 decimals that identify a float64. Integers stay integers.
@@ -21,7 +14,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.display import ReportText, Table, Tabular, abridged, apart, called, fields_of, plain
+from loopyperf.display import (
+    Note,
+    NoteKind,
+    ReportText,
+    Table,
+    Tabular,
+    abridged,
+    apart,
+    called,
+    fields_of,
+    kind_of,
+    note_from_json,
+    note_to_json,
+    plain,
+)
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
@@ -29,45 +36,10 @@ Seconds = float | NDArray[np.floating[Any]]
 """A run time, or an array of run times over sizes."""
 
 
-def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
-    """Return the total of *costs* and the costs, rounded so that they add up to it exactly.
-
-    The total of scalars is correctly rounded to a multiple of the quantum. Arrays broadcast together; they are added in
-    order and returned unchanged.
-    """
-    if any(isinstance(cost, np.ndarray) for cost in costs):
-        return _added_in_order(costs), list(costs)
-    total, parts = _on_one_grid(cast("Sequence[float]", costs))
-    return total, cast("list[Seconds]", parts)
-
-
-def exact_total(costs: Sequence[float]) -> float:
-    """Return the total that :func:`adding_up` returns for scalars, without the parts."""
-    return _on_grid_of(costs, map(abs, costs))[0]
-
-
-def _added_in_order(costs: Sequence[Seconds]) -> Seconds:
-    total = costs[0]
-    for cost in costs[1:]:
-        total = total + cost
-    return total
-
-
-def _on_one_grid(costs: Sequence[float]) -> tuple[float, list[float]]:
-    sizes = [abs(cost) for cost in costs]
-    rounded, quantum = _on_grid_of(costs, sizes)
-    parts = [round(cost / quantum) * quantum for cost in costs]
-    if parts:
-        parts[sizes.index(max(sizes))] += rounded - sum(parts)
-    return rounded, parts
-
-
-def _on_grid_of(costs: Sequence[float], sizes: Iterable[float]) -> tuple[float, float]:
-    """Return the total and the quantum that it is a multiple of."""
-    magnitude = math.fsum(sizes)
-    # Leave room for the rounding of all parts together.
-    quantum = math.ulp(magnitude + (len(costs) + 1) * math.ulp(magnitude))
-    return round(math.fsum(costs) / quantum) * quantum, quantum
+def total(costs: Sequence[Seconds]) -> Seconds:
+    """Return the sum of *costs*: correctly rounded for scalars; of arrays, which broadcast, added in order."""
+    is_batch = any(isinstance(cost, np.ndarray) for cost in costs)
+    return sum(costs) if is_batch else math.fsum(cast("Sequence[float]", costs))
 
 
 LEVEL = 0.8
@@ -102,8 +74,11 @@ HALF = 0.5
 """Share of the run time from which a property counts as its bound."""
 APART = 1.5
 """Ratio of the run times of two placements of private arrays, above which headlines show both."""
-NO_INTERVAL = "no prediction interval: "
-"""Prefix of the note that explains why there is no prediction interval."""
+
+
+def no_interval(reason: str) -> Note:
+    """Return the note that there is no prediction interval, with the *reason*."""
+    return Note(NoteKind.NO_INTERVAL, f"no prediction interval: {reason}")
 
 
 class BreakdownRow(msgspec.Struct, frozen=True):
@@ -157,12 +132,17 @@ class Breakdown:
     rows: tuple[BreakdownRow, ...]
     """Rows; their seconds add up to the estimate."""
 
+    @property
+    def seconds(self) -> Seconds:
+        """Return the sum of the seconds of all rows."""
+        return total([row.seconds for row in self.rows])
+
     def by_property(self) -> dict[str, Seconds]:
-        """Return property -> seconds; the values add up to the estimate to the last bit (in a batch, in this order)."""
+        """Return property -> seconds; the values add up to the estimate."""
         return self._grouped(lambda row: row.property)
 
     def by_source(self) -> dict[str, Seconds]:
-        """Return instruction, barrier or launch -> seconds; the values add up as those of :meth:`by_property`."""
+        """Return instruction, barrier or launch -> seconds; the values add up to the estimate."""
         return self._grouped(lambda row: row.source)
 
     def costs(self) -> tuple[PropertyCost, ...]:
@@ -221,6 +201,12 @@ class ModelTime:
     columns: Columns = "counts"
     """Meaning of the rows."""
 
+    @classmethod
+    def of(cls, rows: Iterable[BreakdownRow], **others: Any) -> "ModelTime":
+        """Return the time that *rows* add up to, with other fields by name."""
+        breakdown = Breakdown(tuple(rows))
+        return cls(breakdown.seconds, breakdown, **others)
+
     @property
     def executing(self) -> float:
         """Return the time without launch costs, in seconds, for a single size."""
@@ -278,7 +264,7 @@ class Estimate(_ExplainedLater, Tabular):
     >>> estimate = lpp.estimate(scaled, n=2**24, device="nvidia-titan-v", model="roofline")
     >>> estimate.bound
     'DRAM'
-    >>> sum(estimate.breakdown.by_property().values()) == estimate.seconds
+    >>> estimate.breakdown.seconds == estimate.seconds
     True
     """
 
@@ -391,9 +377,8 @@ class Estimate(_ExplainedLater, Tabular):
 
     @property
     def why_no_interval(self) -> str:
-        """Return why there is no prediction interval, from the notes; empty if there is one."""
-        reason = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
-        return "" if self.interval is not None else reason.removeprefix(NO_INTERVAL)
+        """Return the note that there is no prediction interval; empty if there is none."""
+        return next((note for note in self.notes if kind_of(note) == NoteKind.NO_INTERVAL), "")
 
     def report_text(self) -> ReportText:
         """Return the report: run time, costs, alternatives and notes."""
@@ -496,7 +481,7 @@ class Estimate(_ExplainedLater, Tabular):
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, like that of a batch; a search keeps thousands."""
         costs = {cost.property: cost for cost in self.breakdown.costs()}
-        found = (costs[name] for name in self.breakdown.by_property())  # the seconds add up exactly in this order
+        found = (costs[name] for name in self.breakdown.by_property())
         rows = (BreakdownRow(cost.property, "", cost.count, cost.each, cost.seconds) for cost in found)
         return replace(self, breakdown=Breakdown(tuple(rows)))
 
@@ -595,7 +580,7 @@ class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Number
     breakdown: _Breakdown
     unfitted: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     interval: tuple[Number, Number] | None
     unsure: tuple[str, ...]
     alternatives: tuple[_Alternative, ...]
@@ -604,7 +589,7 @@ class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _Answer = tuple[str, _ModelTime]
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder = msgspec.json.Decoder(_Answer, dec_hook=note_from_json)
 
 # }}}
 
@@ -614,7 +599,8 @@ def answer_as_json(answer: Answer) -> bytes:
 
     :raises msgspec.ValidationError: if it contains anything but plain numbers and strings.
     """
-    return msgspec.json.encode(msgspec.convert(answer, _Answer, from_attributes=True))
+    plain_answer = msgspec.convert(answer, _Answer, from_attributes=True, dec_hook=note_from_json)
+    return msgspec.json.encode(plain_answer, enc_hook=note_to_json)
 
 
 def read_answer(transcript: bytes) -> Answer:

@@ -16,7 +16,7 @@ Distributed Systems 26(7), 2015.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import combinations
 from math import isclose, isfinite, sqrt
@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.result import DEVIATIONS, LEVEL, Breakdown, BreakdownRow, ModelTime, adding_up
+from loopyperf.models.result import DEVIATIONS, LEVEL, BreakdownRow, ModelTime
 from loopyperf.units import in_percent
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-ALIKE = 1e-3
+SAME_MEAN_WORK = 1e-3
 """Relative difference in mean work from which groups count as different."""
 
 
@@ -126,7 +126,7 @@ class SampledProgram:
             return False
         shares = zip(self.samples.groups, self.work.sampled, strict=True)
         return any(
-            not isclose(work / self.work.total, groups / self.samples.total_groups, rel_tol=ALIKE)
+            not isclose(work / self.work.total, groups / self.samples.total_groups, rel_tol=SAME_MEAN_WORK)
             for groups, work in shares
         )
 
@@ -215,16 +215,11 @@ def sampled_time(programs: Sequence[SampledProgram], launching: float = 0.0) -> 
     rows = [row for program, answer in zip(programs, answers, strict=True) for row in _rows(program, answer)]
     if launching:
         rows.append(BreakdownRow("launching", "the host", 1, launching, launching))
-    seconds, costs = adding_up([row.seconds for row in rows])
-    exact = (
-        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
-        for row, cost in zip(rows, costs, strict=True)
-    )
-    total, width = float(np.sum(seconds)), float(np.sqrt(sum(each.half_width**2 for each in answers)))
-    least = launching + sum(each.samples.seconds[-1] for each in programs)
-    spread = (min(total, max(total - width, least)), total + width)
     notes = tuple(note for program in programs for note in _notes(program))
-    return ModelTime(total, Breakdown(tuple(exact)), notes=notes, interval=spread, columns="samples")
+    found = ModelTime.of(rows, notes=notes, columns="samples")
+    seconds, width = float(found.seconds), sqrt(sum(each.half_width**2 for each in answers))
+    least = launching + sum(each.samples.seconds[-1] for each in programs)
+    return replace(found, interval=(min(seconds, max(seconds - width, least)), seconds + width))
 
 
 def _rows(program: SampledProgram, answer: Extrapolation) -> Iterator[BreakdownRow]:

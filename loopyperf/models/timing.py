@@ -28,6 +28,7 @@ from loopyperf.device.lambdas import (
 from loopyperf.device.parts import ARITHMETIC, Lanes, Of, Per, Pipeline, Quantity, Substitute, Substitution
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import LOAD_STORE, LOCAL_MEMORY
+from loopyperf.display import Note, NoteKind
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import sentences
@@ -114,7 +115,7 @@ def substitution_list(substitutions: Iterable[Substitution]) -> str:
 
 def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
     if substitutions:
-        yield f"assumed {what} of {slug}: {substitution_list(substitutions)}"
+        yield Note(NoteKind.PARAMETERS, f"assumed {what} of {slug}: {substitution_list(substitutions)}")
 
 
 # }}}

@@ -33,7 +33,7 @@ ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 """Order in which these execute, so that the first few are representative, too (van der Corput's sequence)."""
 
 
-def dealt_out(launch: LaunchProfile) -> Iterator[int]:
+def sampled_warp_classes(launch: LaunchProfile) -> Iterator[int]:
     """Yield the warp classes of the warps of some groups, one at a time, in proportion to their shares of all warps.
 
     Classes with different numbers of barriers are in different groups.
@@ -48,15 +48,15 @@ def dealt_out(launch: LaunchProfile) -> Iterator[int]:
     warps = [[launch.classes[number].warps for number in kinds] for kinds in together.values()]
     size = launch.warps_per_group
     found: list[list[int]] = []
-    for kinds, of_kinds, groups in zip(together.values(), warps, shared_out(MIXED, [*map(sum, warps)]), strict=True):
-        numbers = shared_out(groups * size, of_kinds)
+    for kinds, of_kinds, groups in zip(together.values(), warps, apportioned(MIXED, [*map(sum, warps)]), strict=True):
+        numbers = apportioned(groups * size, of_kinds)
         inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.classes[each[0]].example.number)
         slots = [kind for kind, number in inside for _ in range(number)]
         found += [slots[group::groups] for group in range(groups)]
     yield from chain.from_iterable(found[place] for place in ORDER)
 
 
-def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
+def apportioned(whole: int, weights: Sequence[int]) -> list[int]:
     """Return *whole* split in proportion to *weights*, rounded by the largest-remainder method."""
     exact = [whole * weight / sum(weights) for weight in weights]
     parts = [int(each) for each in exact]
@@ -82,7 +82,7 @@ SELDOM = 0.02
 """Share of pairs of groups below which their distance is ignored."""
 FARTHER = 8
 """Factor between the numbers of groups, along an axis of the grid, between which new data are counted."""
-MANY = 32
+CAPACITIES = 32
 """Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
 LAST = 200
 """Groups along an axis of the grid beyond which a partly filled last one is less than half a percent."""
@@ -245,7 +245,7 @@ class CachedGroups:
         if not shared:
             return found
         for number in _more_and_more(self.launch.grid):
-            if several[-1].lines * LINE < MANY * self.capacity:
+            if several[-1].lines * LINE < CAPACITIES * self.capacity:
                 several.append(neighbours(self.launch, number, place))
         lines = [max(float(each.lines - several[0].lines), 1.0) for each in several]
         held = [min(1.0, self.capacity / (LINE * each)) for each in lines]
@@ -580,7 +580,7 @@ def levels_that_serve_stacks(
             groups = residence.on_device if level.per == Per.DEVICE else residence.on_core
             room = CachedGroups(launch, level, residence).room / (groups * launch.warps_per_group)
             by_stack = {stack: stack.moved(room) for stack in dict.fromkeys(stacks.values())}
-            moved = sum((by_stack[stacks[kind]] for kind in order), Moved())
+            moved = Moved(*map(sum, zip(*(by_stack[stacks[kind]] for kind in order), strict=True)))
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # Each cache combines stores on its own: a core's cache is write-through.
             written = moved.written / moved.stores if moved.stores else 0.0

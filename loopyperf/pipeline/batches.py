@@ -1,9 +1,9 @@
 """How the groups of a launch are distributed: in batches of groups with equal work, over equal cores.
 
-The make-up of a group is how many of its warps execute each program. If the warps of a class do unequal work, the
-make-up of a group lies on the line between two others: the mean make-up, and a light one whose loops make a single
-iteration. The share of a group is its position on that line: 0 is the light make-up, 1 the mean. The work of a group
-grows linearly with the iterations of its loops, so the line is exact for all sums over instructions.
+The composition of a group is how many of its warps execute each program. If the warps of a class do unequal work, the
+composition of a group lies on the line between two others: the mean composition, and a light one whose loops make a
+single iteration. The share of a group is its position on that line: 0 is the light composition, 1 the mean. The work of
+a group grows linearly with the iterations of its loops, so the line is exact for all sums over instructions.
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ from loopyperf.pipeline.timed_graph import Light
 # R. L. Graham, Bounds on multiprocessing timing anomalies, 1969: without precedence between jobs there are none.
 
 
-ALIKE = 1e-12
+SAME_LOAD = 1e-12
 """relative difference below which loads are equal"""
 
 
@@ -85,7 +85,7 @@ class Machines:
         above = self.levels[together].load if together < len(self.levels) else inf
         rounds = jobs // machines
         if above < inf:
-            rounds = min(rounds, max(1, ceil((above - high) / load * (1 - ALIKE))))
+            rounds = min(rounds, max(1, ceil((above - high) / load * (1 - SAME_LOAD))))
         if rounds > 1 and above < low + load:  # the next jobs would go to the machines above
             rounds = 1
         begin = high + (rounds - 1) * load
@@ -95,8 +95,8 @@ class Machines:
         return begin, jobs - rounds * machines
 
     def _insert(self, level: MachineGroup) -> None:
-        at = bisect_left(self.levels, level.load * (1 - ALIKE), key=lambda each: each.load)
-        if at < len(self.levels) and self.levels[at].load <= level.load * (1 + ALIKE):
+        at = bisect_left(self.levels, level.load * (1 - SAME_LOAD), key=lambda each: each.load)
+        if at < len(self.levels) and self.levels[at].load <= level.load * (1 + SAME_LOAD):
             self.levels[at].machines += level.machines
         else:
             self.levels.insert(at, level)
@@ -108,7 +108,7 @@ class Machines:
 # {{{ batches
 
 
-MakeUp = Mapping[int, float]
+Composition = Mapping[int, float]
 """program -> number of warps of a group that execute it"""
 
 
@@ -119,31 +119,31 @@ class Batch:
     groups: int
     """number of groups"""
     light: int
-    """index of the light make-up"""
+    """index of the light composition"""
     mean: int
-    """index of the mean make-up; the same if the warps of each class do equal work"""
+    """index of the mean composition; the same if the warps of each class do equal work"""
     share: float
     """position of the groups on the line between both"""
     longest: float
     """position of the longest warp in a group"""
 
     def value(self, values: Sequence[float]) -> float:
-        """Return the value of a group, given the *values* of all make-ups."""
+        """Return the value of a group, given the *values* of all compositions."""
         return self._between(values, self.share)
 
     def most(self, values: Sequence[float]) -> float:
-        """Return the value of the longest warp in a group, given the *values* of all make-ups."""
+        """Return the value of the longest warp in a group, given the *values* of all compositions."""
         return self._between(values, self.longest)
 
     def _between(self, values: Sequence[float], share: float) -> float:
         low, high = values[self.light], values[self.mean]
         return max(0.0, low + share * (high - low))
 
-    def mixed(self, make_ups: Sequence[MakeUp]) -> MakeUp:
-        """Return the make-up of a group; it has negative numbers if the group does less than the light make-up."""
+    def mixed(self, compositions: Sequence[Composition]) -> Composition:
+        """Return the composition of a group, with negative numbers if the group does less than the light one."""
         found: dict[int, float] = {}
-        for make_up, share in ((self.light, 1 - self.share), (self.mean, self.share)):
-            for program, number in make_ups[make_up].items() if share else ():
+        for composition, share in ((self.light, 1 - self.share), (self.mean, self.share)):
+            for program, number in compositions[composition].items() if share else ():
                 found[program] = found.get(program, 0.0) + share * number
         return found
 
@@ -152,29 +152,29 @@ class Batch:
 class Batches:
     """The groups of a launch in the order in which they start."""
 
-    make_ups: tuple[MakeUp, ...]
-    """make-ups of groups"""
+    compositions: tuple[Composition, ...]
+    """compositions of groups"""
     orders: tuple[tuple[float, tuple[Batch, ...]], ...]
     """(executions of the launch with this order, its batches)"""
 
     @classmethod
     def of(cls, launch: LaunchProfile, light: Mapping[int, Light]) -> "Batches":
         """Return the groups of *launch*; *light* maps warp classes with unequal work to their light programs."""
-        make_ups: list[MakeUp] = []
+        compositions: list[Composition] = []
         ends: list[tuple[int, int, float]] = []
-        for composition in launch.dispatch.classes:
-            mean = {kind: float(number) for kind, number in composition}
-            lighter = [(light[kind], number) for kind, number in composition if kind in light]
-            make_ups.append(mean)
-            first = len(make_ups) - 1
+        for warps in launch.dispatch.classes:
+            mean = {kind: float(number) for kind, number in warps}
+            lighter = [(light[kind], number) for kind, number in warps if kind in light]
+            compositions.append(mean)
+            first = len(compositions) - 1
             if lighter:
                 rest = {kind: number for kind, number in mean.items() if kind not in light}
-                make_ups.append({**rest, **{each.program: float(number) for each, number in lighter}})
+                compositions.append({**rest, **{each.program: float(number) for each, number in lighter}})
             part = sum(each.part * number for each, number in lighter) / max(1, sum(number for _, number in lighter))
-            ends.append((len(make_ups) - 1, first, part))
+            ends.append((len(compositions) - 1, first, part))
         executions = launch.dispatch.executions
         return cls(
-            tuple(make_ups),
+            tuple(compositions),
             tuple(
                 (times, tuple(_batch(run.number, ends[run.group], run.work, run.longest) for run in order))
                 for times, order in executions
@@ -192,11 +192,11 @@ class Batches:
         yield from ((times, batch) for times, order in self.orders for batch in order)
 
     def total(self, values: Sequence[float]) -> float:
-        """Return the sum over all groups of all executions, given the *values* of all make-ups."""
+        """Return the sum over all groups of all executions, given the *values* of all compositions."""
         return sum(times * batch.groups * batch.value(values) for times, batch in self.every)
 
     def most(self, values: Sequence[float], cores: int) -> float:
-        """Return the largest load of one of the *cores*, given the *values* of all make-ups.
+        """Return the largest load of one of the *cores*, given the *values* of all compositions.
 
         The result is the mean over all executions.
         """
@@ -210,7 +210,7 @@ class Batches:
 
 
 def _batch(groups: int, ends: tuple[int, int, float], work: float, longest: float) -> Batch:
-    """Return a batch; *ends* is (light make-up, mean make-up, work of the light one relative to the mean)."""
+    """Return a batch; *ends* is (light composition, mean composition, work of the light one relative to the mean)."""
     light, mean, part = ends
     if light == mean:
         return Batch(groups, mean, mean, 1.0, 1.0)

@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
-from loopyperf.pipeline.profiling import Issue, Profile, Wait
+from loopyperf.pipeline.profiling import Issue, Profile
 
 Event = dict[str, Any]
 NANOSECONDS = 10**9
@@ -46,7 +46,7 @@ class Track:
             return issues
         left = self.most
         for place, issue in enumerate(issues):
-            left -= self._events_of(issue)
+            left -= 2 + len(issue.waits)
             if left < 0:
                 return issues[:place]
         return issues
@@ -63,7 +63,10 @@ class Track:
         yield _process(pipelines, f"{self.name}: pipelines")
         tracks = {name: place for place, name in enumerate(self.profile.scenario.subsystems)}
         yield from (_thread(pipelines, place, name) for name, place in tracks.items())
-        found = [self._taken(pipelines, tracks[issue.instruction.subsystem], issue) for issue in self.shown]
+        found: list[Event] = []
+        for issue in self.shown:
+            track = pipelines, tracks[issue.instruction.subsystem]
+            found.append(self._event("issue", _words(issue), track, issue.time, issue.free_again, _details(issue)))
         yield _process(warps, f"{self.name}: warps")
         groups = {issue.warp: issue.group for issue in self.shown}
         yield from (_thread(warps, warp, f"warp {warp} of group {groups[warp]}") for warp in sorted(groups))
@@ -71,28 +74,22 @@ class Track:
         # Outer events come before the events inside them.
         yield from sorted(found, key=lambda event: (event["pid"], event["tid"], event["ts"], -event["dur"]))
 
-    def _events_of(self, issue: Issue) -> int:
-        return 2 + len(issue.waits)
-
-    def _taken(self, process: int, track: int, issue: Issue) -> Event:
-        return self._event("issue", _words(issue), (process, track), issue.time, issue.free_again, _details(issue))
-
     def _of_warps(self, process: int) -> Iterator[Event]:
         of_warp: dict[int, list[Issue]] = {}
         for issue in self.profile.issues:
             of_warp.setdefault(issue.warp, []).append(issue)
         ends = {
-            number: iter([*(each.time for _, each in pairwise(warp)), _end(warp)]) for number, warp in of_warp.items()
+            # everything that a warp issued is complete at its end
+            number: iter([*(each.time for each in warp[1:]), max(each.complete for each in warp)])
+            for number, warp in of_warp.items()
         }
         for issue in self.shown:
             track = (process, issue.warp)
             yield self._event("instruction", _words(issue), track, issue.time, next(ends[issue.warp]), _details(issue))
-            yield from (self._wait(track, issue, wait) for wait in issue.waits)
-
-    def _wait(self, track: tuple[int, int], issue: Issue, wait: Wait) -> Event:
-        clock = self.profile.scenario.clock
-        begin, end = clock.cycles(wait.begin), clock.cycles(wait.end)
-        return self._event("wait", wait.cause, track, begin, end, {"before": _words(issue), "instruction": issue.place})
+            details = {"before": _words(issue), "instruction": issue.place}
+            for wait in issue.waits:
+                begin, end = map(self.profile.scenario.clock.cycles, (wait.begin, wait.end))
+                yield self._event("wait", wait.cause, track, begin, end, details)
 
     def _event(
         self, sort: str, name: str, track: tuple[int, int], begin: Fraction, end: Fraction, details: dict[str, Any]
@@ -120,11 +117,6 @@ def _process(process: int, name: str) -> Event:
 
 def _thread(process: int, track: int, name: str) -> Event:
     return {"ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": {"name": name}}
-
-
-def _end(issues: Sequence[Issue]) -> Fraction:
-    """Return the time at which everything that a warp issued is complete."""
-    return max(issue.complete for issue in issues)
 
 
 def _words(issue: Issue) -> str:

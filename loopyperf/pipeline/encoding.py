@@ -19,7 +19,7 @@ from loopyperf.pipeline.scenario import Clock, Scenario
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, ResultLookup, Shape, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph
 
-MOST = 1_000_000
+OUTSTANDING_AT_MOST = 1_000_000
 """outstanding results of an instruction, at most"""
 
 
@@ -245,8 +245,10 @@ def _runs(graph: Idg, place: int) -> int:
     """Return the executions of *place*, which takes no time: all of its results may be outstanding at once."""
     known = decoded_graph(graph)
     instruction = known.instructions[place]
-    if (runs := number_of_runs(instruction.condition, known.loops_around[place])) > MOST:
-        raise GraphError(f"{instruction.kind!r} takes no time: {runs} results are outstanding at once, at most {MOST}")
+    if (runs := number_of_runs(instruction.condition, known.loops_around[place])) > OUTSTANDING_AT_MOST:
+        raise GraphError(
+            f"{instruction.kind!r} takes no time: {runs} results are outstanding at once, at most {OUTSTANDING_AT_MOST}"
+        )
     return runs
 
 

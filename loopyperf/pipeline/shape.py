@@ -167,11 +167,6 @@ SEARCHED = -1
 """value of :attr:`ResultLookup.back`: the result is found by its iterations"""
 
 
-def shape_of(graph: Idg) -> "Shape":
-    """Return the shape of *graph*."""
-    return _shape(_Structure.of(graph))
-
-
 class ResultLookup(NamedTuple):
     """How to find the result that an edge waits for."""
 
@@ -208,6 +203,11 @@ def _but_for_trips(body: Sequence[Item]) -> tuple[Any, ...]:
         return loop.number, None if is_number else loop.trips, _but_for_trips(loop.body)
 
     return tuple([structure(item) if isinstance(item, Loop) else item for item in body])
+
+
+def shape_of(graph: Idg) -> "Shape":
+    """Return the shape of *graph*."""
+    return _shape(_Structure.of(graph))
 
 
 @lru_cache(maxsize=SHAPES)
@@ -276,7 +276,8 @@ class Shape:
         lags = [code.lag(level) if isinstance(code, Code) else None for level, code in enumerate(codes[:common])]
         ends = [loop.trips - 1 if isinstance(loop.trips, int) and loop.trips > 0 else None for loop in source[common:]]
         lag = lags[-1] if lags else 0
-        if any(each != 0 for each in lags[:-1]) or lag is None or [*map(_constant, codes[common:])] != ends:
+        constants = [code if isinstance(code, int) else code.constant for code in codes[common:]]
+        if any(each != 0 for each in lags[:-1]) or lag is None or constants != ends:
             return ResultLookup(SEARCHED)
         back = lag - int(self.step_of[edge.source] >= self.step_of[edge.target])
         if back < 0 or (back and ends):
@@ -301,10 +302,6 @@ class Shape:
                 self.differing.add(target[level].number)
 
     # }}}
-
-
-def _constant(code: Code | int) -> int | None:
-    return code if isinstance(code, int) else code.constant
 
 
 def _levels(expression: Any) -> set[int]:

@@ -143,16 +143,12 @@ def group_times(simulation: Simulation, shares: Sequence[Share] = ()) -> tuple[G
         raise SimulationError(f"shares must be above 0 and at most 1, got {wrong[0]}")
     scenario = simulation.scenario
     trace = executed(scenario, is_traced=True).trace
-    complete = trace[:, TIME] + _completions(scenario)[trace[:, PLACE]]
+    latencies = [each for found in scenario.latencies for each in found]
+    completions = np.array([scenario.clock.ticks(each.completion) for each in latencies], dtype=np.int64)
+    complete = trace[:, TIME] + completions[trace[:, PLACE]]
     group = trace[:, WARP] // scenario.execution.warps_per_group
     members = ((int(number), group == number) for number in np.unique(group))
     return tuple(_times(number, trace[own, TIME], complete[own], scenario.clock, shares) for number, own in members)
-
-
-def _completions(scenario: Scenario) -> Ticks:
-    """Return Λ of each instruction in ticks, for all programs one after the other, as the trace numbers them."""
-    latencies = [each for found in scenario.latencies for each in found]
-    return np.array([scenario.clock.ticks(each.completion) for each in latencies], dtype=np.int64)
 
 
 def _times(number: int, issued: Ticks, complete: Ticks, clock: Clock, shares: Sequence[Share]) -> GroupTimes:

@@ -12,7 +12,7 @@ from math import ceil
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, expanded, placed
 
 STEADY = 64
 """fractions of a cycle to which latencies are rounded, so that the simulator finds periods"""
@@ -128,12 +128,12 @@ class TimedGraph:
             for source in places[edge.source]
             for target in places[edge.target]
         ]
-        body = _in_parts(graph.body, places)
+        body = expanded(graph.body, dict(enumerate(places)))
         if start is not None:
             first = len(instructions)
             instructions.append(Instruction(start.pipeline, subsystem=start.pipeline, text="start of a group"))
             lambdas.append(start.lambdas)
-            edges.append(Edge(first, _first(body), through=Dependence.CONTROL))
+            edges.append(Edge(first, next(placed(body))[0], through=Dependence.CONTROL))
             body = (first, *body)
         split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
         own = [number for number, times in zip(runs, timed, strict=False) for _ in times]
@@ -162,39 +162,22 @@ class TimedGraph:
         yield from zip(self.graph.instructions, self.lambdas, strict=True)
 
 
-def _in_parts(body: Sequence[Item], places: Sequence[Sequence[int]]) -> tuple[Item, ...]:
-    """Return *body* with the instructions that replace each original one."""
-    found: list[Item] = []
-    for item in body:
-        if isinstance(item, Loop):
-            found.append(replace(item, body=_in_parts(item.body, places)))
-        else:
-            found += places[item]
-    return tuple(found)
-
-
-def _first(body: Sequence[Item]) -> int:
-    """Return the first instruction of *body*."""
-    item = body[0]
-    return item if isinstance(item, int) else _first(item.body)
-
-
 # {{{ programs with fewer iterations
 #
 # For simulations that would take too long, and for warps with less work.
 
 
-FEW = 4
+KEPT_ITERATIONS = 4
 """loops with at most this many iterations keep them; loops inside are shortened instead"""
 
 
 def with_fewer_iterations(graph: Idg, share: float, fewest: int) -> Idg:
     """Return *graph* with a *share* of the iterations of its outermost loops, but at least *fewest*.
 
-    If that exceeds the share, inner loops are shortened by the remaining factor, to at least :data:`FEW` iterations;
-    the innermost loops, which contain nearly all instructions, are shortened last. For equal ratios of *share* to
-    *fewest*, the inner loops are equal, so times grow linearly with the share. The stated executions of instructions do
-    not change.
+    If that exceeds the share, inner loops are shortened by the remaining factor, to at least :data:`KEPT_ITERATIONS`
+    iterations; the innermost loops, which contain nearly all instructions, are shortened last. For equal ratios of
+    *share* to *fewest*, the inner loops are equal, so times grow linearly with the share. The stated executions of
+    instructions do not change.
     """
     return replace(graph, body=_body(graph.body, share, fewest))
 
@@ -204,11 +187,11 @@ def _body(body: Sequence[Item], share: float, fewest: int) -> tuple[Item, ...]:
 
 
 def _loop(loop: Loop, share: float, fewest: int) -> Loop:
-    if not isinstance(loop.trips, int) or loop.trips <= FEW:
+    if not isinstance(loop.trips, int) or loop.trips <= KEPT_ITERATIONS:
         return replace(loop, body=_body(loop.body, share, fewest))
     wanted = share * loop.trips
     trips = min(loop.trips, max(fewest, round(wanted)))
-    within = _body(loop.body, wanted / fewest, FEW) if wanted < fewest else loop.body
+    within = _body(loop.body, wanted / fewest, KEPT_ITERATIONS) if wanted < fewest else loop.body
     return replace(loop, trips=trips, body=within)
 
 

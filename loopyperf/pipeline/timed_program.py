@@ -19,7 +19,7 @@ from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Instruction, placed
 from loopyperf.kernel.launches import Assumed
-from loopyperf.pipeline.batches import Batches, MakeUp
+from loopyperf.pipeline.batches import Batches, Composition
 from loopyperf.pipeline.expression_code import decoded, decoded_body
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
 from loopyperf.polyhedral.expressions import Same
@@ -279,11 +279,11 @@ class TimedLaunch:
     # {{{ modified launches
 
     @property
-    def group(self) -> MakeUp:
+    def group(self) -> Composition:
         """Return the warps of the mean group."""
         return {program: share * self.warps_per_group for program, share in self.shares.items()}
 
-    def like(self, group: MakeUp, groups: float, active_cores: int = 1) -> "TimedLaunch":
+    def like(self, group: Composition, groups: float, active_cores: int = 1) -> "TimedLaunch":
         """Return a launch whose last core to finish has so many *groups*, all with the warps of *group*."""
         return replace(
             self,
@@ -295,7 +295,7 @@ class TimedLaunch:
             execution=replace(self.execution, total_groups=max(1, round(groups))),
         )
 
-    def _in_place(self, group: MakeUp) -> Iterator[int]:
+    def _in_place(self, group: Composition) -> Iterator[int]:
         """Yield the programs of the warps of *group*, in the order of the warps."""
         numbers: defaultdict[int, float] = defaultdict(float)
         of_kind: dict[int, int] = {}

@@ -15,11 +15,12 @@ from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.property_vector import work_of_one
 from loopyperf.counts.sizes import beyond_floats
 from loopyperf.device.device_library import description_or_none
+from loopyperf.display import Note, NoteKind
 from loopyperf.errors import MissingNumberError
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.model_interface import Count, Shares
-from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, exact_total
+from loopyperf.models.result import NAMED, Estimate, ModelTime, Seconds, no_interval, total
 from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.predictor import Predictor
@@ -29,9 +30,9 @@ from loopyperf.units import in_percent, listed, ratio_in_words
 Floats = NDArray[np.float64]
 UNLIKE = 1.0
 """leverage above which the uncertainty of the weights contributes more to a kernel's error than the model does"""
-UNTRIED = f"{NO_INTERVAL}the fit was not validated on held-out kernels"
-NEGATIVE = f"{NO_INTERVAL}the fit does not apply to this kernel"
-TOO_FEW = f"{NO_INTERVAL}the fit was validated on too few held-out kernels"
+UNTRIED = no_interval("the fit was not validated on held-out kernels")
+NEGATIVE = no_interval("the fit does not apply to this kernel")
+TOO_FEW = no_interval("the fit was validated on too few held-out kernels")
 
 
 def prediction_interval(
@@ -49,7 +50,7 @@ def prediction_interval(
         return None, (UNTRIED,)
     found = widths(fit, *totals(shares))
     if found.priceless:
-        return None, (f"{NO_INTERVAL}the fit has no weight for {', '.join(found.priceless)}",)
+        return None, (no_interval(f"the fit has no weight for {', '.join(found.priceless)}"),)
     with np.errstate(over="ignore"):  # an infinite factor gives no interval
         factor = np.exp(found.half)
     unlike = float(found.leverage.max(initial=0.0))
@@ -93,7 +94,7 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
         if beyond:
             called = shown if fit.basis == "pipelines" else str
             listed = ", ".join(f"{called(name)} ({ratio_in_words(excess[name])} times)" for name in beyond)
-            yield f"extrapolated: {word} than in any measured kernel: {listed}"
+            yield Note(NoteKind.EXTRAPOLATED, f"extrapolated: {word} than in any measured kernel: {listed}")
 
 
 def extrapolates(fit: Fit, shares: Shares) -> NDArray[np.bool_]:
@@ -205,7 +206,7 @@ class _Counted:
         costs, unpriced = self.counted.costs(self.fit.weights, self.sizes)
         if unpriced > MOST_UNPRICED:
             _check_priced(self.counted, self.fit, self.sizes)
-        return exact_total(costs)
+        return total(costs)
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)
@@ -217,7 +218,7 @@ class _Counted:
         if np.any(np.asarray(answer.seconds) < 0):
             notes = (*notes, BELOW_ZERO)
         if missing and spread is not None:
-            spread, notes = None, (*notes, f"{NO_INTERVAL}the cost of the omitted part is unknown")
+            spread, notes = None, (*notes, no_interval("the cost of the omitted part is unknown"))
         return replace(answer, interval=spread, notes=notes, left_out=missing)
 
 

@@ -20,6 +20,7 @@ from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import is_one_device, slug_of
 from loopyperf.device.substitutes import completed
+from loopyperf.display import NoteKind, without
 from loopyperf.errors import (
     FitFileError,
     MissingNumberError,
@@ -30,7 +31,7 @@ from loopyperf.measurement.backends.backend import RunsParts
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.residual_regression import Features, corrected, sampled_features
-from loopyperf.models.result import NO_INTERVAL, Answer, Estimate, ModelTime
+from loopyperf.models.result import Answer, Estimate, ModelTime, no_interval
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.models.static_features import counted_features, graph_features, lowered_launches, static_features
 from loopyperf.pipeline.timed_program import TimedProgram
@@ -185,8 +186,8 @@ def corrected_time(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
     seconds, factor = float(answer.seconds), learned.half_width
     is_known = isfinite(factor)
     spread = (seconds / exp(factor), seconds * exp(factor)) if is_known else None
-    why = () if is_known else (f"{NO_INTERVAL}the model was validated on too few held-out kernels",)
-    notes = (note for note in base.notes if not note.startswith(NO_INTERVAL))
+    why = () if is_known else (no_interval("the model was validated on too few held-out kernels"),)
+    notes = without(base.notes, NoteKind.NO_INTERVAL)
     return replace(answer, interval=spread, notes=(*notes, *learned.doubts(kernel.features), *why))
 
 

@@ -26,7 +26,6 @@ from loopyperf.errors import LoopyperfError, UnknownDeviceError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.pipeline_shares import pipeline_shares
 from loopyperf.models.result import (
-    NO_INTERVAL,
     Alternative,
     Answer,
     Breakdown,
@@ -35,10 +34,10 @@ from loopyperf.models.result import (
     Estimate,
     ModelTime,
     Seconds,
-    adding_up,
     answer_as_json,
     clipped,
     common,
+    no_interval,
     read_answer,
 )
 from loopyperf.models.timing import notes_of
@@ -65,7 +64,7 @@ ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
 """cached answers; each takes some kilobytes of memory"""
 COUNTING = "executed"
 """how graphs count work"""
-NOT_FITTED = f"{NO_INTERVAL}the model is not calibrated on this device"
+NOT_FITTED = no_interval("the model is not calibrated on this device")
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +187,11 @@ def on_wall_clock(estimate: Estimate, by: Predictor) -> Estimate:
     known = completed(by.device_parameters)
     wait, number = known.host_wait or 0.0, known.source("host_wait")
     note = f"host wait of {known.slug}: {duration(wait)} ({number.source if number else 'unknown'})"
-    rows = (*estimate.breakdown.rows, BreakdownRow(HOST_WAIT, "host", 1, wait, wait))
-    seconds, costs = adding_up([row.seconds for row in rows])
-    exact = (
-        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
-        for row, cost in zip(rows, costs, strict=True)
-    )
+    breakdown = Breakdown((*estimate.breakdown.rows, BreakdownRow(HOST_WAIT, "host", 1, wait, wait)))
     return replace(
         estimate,
-        seconds=seconds,
-        breakdown=Breakdown(tuple(exact)),
+        seconds=breakdown.seconds,
+        breakdown=breakdown,
         alternatives=tuple(replace(each, seconds=each.seconds + wait) for each in estimate.alternatives),
         notes=(note, *estimate.notes),
         clock="wall",
@@ -231,19 +225,18 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
     def over(values: list[Any]) -> NDArray[Any]:
         return np.array(values, dtype=np.float64).reshape(shape)
 
-    of_each = [[known.get(name) for known in costs] for name in names]
-    seconds, parts = adding_up([over([0.0 if cost is None else cost.seconds for cost in each]) for each in of_each])
     rows: list[BreakdownRow] = []
-    for name, found, part in zip(names, of_each, parts, strict=True):
+    for name in names:
+        found = [known.get(name) for known in costs]
         counts = over([0 if cost is None else cost.count for cost in found])
+        part = over([0.0 if cost is None else cost.seconds for cost in found])
         rows.append(BreakdownRow(name, "", counts, common(cost.each for cost in found if cost is not None), part))
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
     ends = [answer.interval for answer in answers if answer.interval is not None]
     spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
     unsure = tuple(dict.fromkeys(name for answer in answers for name in answer.unsure))
-    return ModelTime(
-        seconds,
-        Breakdown(tuple(rows)),
+    return ModelTime.of(
+        rows,
         notes=notes,
         interval=spread,
         unsure=unsure,

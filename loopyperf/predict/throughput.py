@@ -9,7 +9,7 @@ The bounds ignore what depends on machine code and caches:
 - Factors of 1 (from ``loopy.make_einsum``) and index arithmetic are free.
 - Device memory moves each distinct element once, or twice if it is known to be loaded before it is stored. Caches cost
   nothing.
-- Local memory has the accesses of the source.
+- Local memory has the accesses of the source; an atomic update by one instruction is one access.
 - Conditions on data are assumed true, and loads of unused values are counted.
 
 The model ``roofline`` uses machine code and caches, at one size at a time.
@@ -33,25 +33,28 @@ from typing import Any, cast
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
+from loopy.kernel.instruction import Assignment
 from loopy.symbolic import IdentityMapper, get_dependencies
 from numpy.typing import NDArray
 
 from loopyperf.calibration.choice import chosen_device
+from loopyperf.counts.atomic_updates import atomically_added, is_atomic
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.item import Access, Item, MemorySpace, Operation
-from loopyperf.counts.kernel_counts import KernelTallies, memory_references
+from loopyperf.counts.item import Access, MemorySpace, Operation
+from loopyperf.counts.kernel_counts import KernelTallies, Tally, memory_references
 from loopyperf.counts.memory_accesses import Reference
 from loopyperf.counts.property_vector import Totals, item_named
 from loopyperf.counts.sizes import Typical, admitted_values, priced
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle, with_traffic
-from loopyperf.device.parts import Substitute, Substitution
+from loopyperf.device.parts import Pipeline
 from loopyperf.device.substitutes import completed
 from loopyperf.display import Formula, ReportText, Shown, Table
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel import Kernel, Program
 from loopyperf.models.result import Breakdown, BreakdownRow, Estimate, ModelTime
-from loopyperf.models.timing import InstructionTimes
+from loopyperf.models.timing import InstructionTimes, substitution_notes
 from loopyperf.polyhedral.evaluation import IntegerArray
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
@@ -141,6 +144,8 @@ def _cells_of(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set 
 
 PARTS = 10_000
 """units of a cycle; costs are whole numbers of them, so that sums are exact"""
+COSTLY = ("add", "mul", "div", "pow", "special")
+"""kinds of operations that a note mentions if no bound includes them, for floating-point numbers"""
 SAMPLES = 4096
 """largest number of sizes at which bounds are compared before a bisection finds each change"""
 
@@ -166,10 +171,9 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         Raises :class:`MissingNumberError` if the device parameters lack a throughput or bandwidth.
         """
         self.device = completed(device)
-        self.left_out: dict[str, None] = {}
-        """notes on parts that no bound includes, and on assumptions"""
         self.assumptions = counted.kernel.assumptions
-        terms = _Terms(self.device, self.left_out).by_subsystem(counted, touched)
+        terms, self.left_out = cycles_by_pipeline(counted.tallies, touched, self.device)
+        """notes on parts that no bound includes, and on assumptions"""
         self._totals = Totals(counted.kernel, terms, {})
 
     def __getitem__(self, subsystem: str) -> QuasiPolynomial:
@@ -267,63 +271,79 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
     return high
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """Computes the cycles of each subsystem from counts."""
+def cycles_by_pipeline(
+    tallies: Iterable[Tally], touched: Mapping[str, TouchedCells], device: Device
+) -> tuple[dict[str, list[tuple[QuasiPolynomial, int]]], dict[str, None]]:
+    """Return pipeline -> list of (count, cost of one in 1/PARTS cycles), and notes on omissions and assumptions."""
+    timing = InstructionTimes(device)
+    found: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
+    left_out: dict[str, None] = {}
+    for tally in tallies:
+        item = tally.item
+        instruction = _instruction_of(item, device) if isinstance(item, Operation) else None
+        if instruction is not None:
+            timed = timing.arithmetic(instruction)
+            cycles = timed.issue / 2 if instruction.kind == Opcode.ADD else timed.issue  # halves of multiply-adds
+            found.setdefault(timed.pipeline, []).append((tally.executions, _parts(cycles * tally.number)))
+        elif isinstance(item, Operation) and item.kind in COSTLY and item.dtype.startswith("f"):
+            left_out[f"{item.dtype} {item.kind} is not included in any bound"] = None
+        elif isinstance(item, Access) and item.space == MemorySpace.LOCAL:
+            cycles = timing.wavefront * max(1, item.bits // 32)
+            pipeline = timing.pipeline_of("local")
+            found.setdefault(pipeline, []).append((tally.executions, _parts(cycles * tally.number)))
+    # The bandwidth depends on the share of stores: a lower bound uses the highest.
+    devices = [with_traffic(device, written) for written in (0, 1 / 2, 1)]
+    cycles_per_byte = 1 / max(bytes_per_cycle(each, each.level(DRAM)) for each in devices)
+    for array, each in touched.items():
+        moved = each.cells + each.stored_after_loads
+        found.setdefault(DRAM, []).append((moved, _parts(cycles_per_byte * each.bits / 8)))
+        if not each.is_complete:
+            left_out[f"traffic of {array}: indirect accesses are not included"] = None
+    return found, left_out | dict.fromkeys(substitution_notes(timing.substituted, device.slug, ()))
 
-    device: Device
-    left_out: dict[str, None]
 
-    def by_subsystem(
-        self, counted: KernelTallies, touched: Mapping[str, TouchedCells]
-    ) -> dict[str, list[tuple[QuasiPolynomial, int]]]:
-        """Return subsystem -> list of (count, cost of one), with costs in 1/PARTS cycles."""
-        found: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
-        for tally in counted.tallies:
-            for subsystem, cycles in self._of_item(tally.item):
-                found.setdefault(subsystem, []).append((tally.executions, _parts(cycles * tally.number)))
-        # The bandwidth depends on the share of stores: a lower bound uses the highest.
-        devices = [with_traffic(self.device, written) for written in (0, 1 / 2, 1)]
-        cycles_per_byte = 1 / max(bytes_per_cycle(each, each.level(DRAM)) for each in devices)
-        for array, each in touched.items():
-            moved = each.cells + each.stored_after_loads
-            found.setdefault(DRAM, []).append((moved, _parts(cycles_per_byte * each.bits / 8)))
-            if not each.is_complete:
-                self.left_out[f"traffic of {array}: indirect accesses are not included"] = None
-        return found
+def _instruction_of(operation: Operation, device: Device) -> Instruction | None:
+    """Return the fastest instruction that computes *operation*; None if bounds do not include it."""
+    match operation:
+        case Operation(kind="add" | "mul", dtype="f32"):
+            return Instruction(Opcode.ADD, "f32", Pipeline.ALU)
+        case Operation(kind="add" | "mul", dtype="f64"):
+            return Instruction(Opcode.ADD, "f64", Pipeline.FP64)
+        case Operation(kind="div" | "pow" | "special", dtype="f32"):
+            return Instruction(Opcode.MUFU, "f32", Pipeline.SFU)
+        case Operation(kind="div", dtype="f64") if any(
+            each.name == "div f64" and each.issue is not None for each in device.instructions
+        ):
+            return Instruction(Opcode.DIV, "f64", Pipeline.FP64)
+        case _:
+            return None
 
-    def _of_item(self, item: Item) -> Iterator[tuple[str, float]]:
-        """Yield the subsystems that one *item* of a warp uses, and the cycles."""
-        match item:
-            case Operation(kind="add" | "mul", dtype="f32" | "f64"):
-                subsystem = "alu" if item.dtype == "f32" else "fp64"
-                yield self.device.pipeline(subsystem), self._issue("add", item.dtype) / 2
-            case Operation(kind="div" | "pow" | "special", dtype="f32"):
-                yield self.device.pipeline("sfu"), self._issue("special", "f32")
-            case Operation(kind="div", dtype="f64") if self._is_measured("div f64"):
-                yield self.device.pipeline("fp64"), self.device.issue_latency("div", "f64")
-            case Operation(kind="add" | "mul" | "div" | "pow" | "special", dtype=dtype) if dtype.startswith("f"):
-                self.left_out[f"{dtype} {item.kind} is not included in any bound"] = None
-            case Access(space=MemorySpace.LOCAL):
-                timing = InstructionTimes(self.device)
-                cycles = timing.wavefront * max(1, item.bits // 32)
-                self._assume(timing.substituted)
-                yield timing.pipeline_of("local"), cycles
-            case _:
-                return
 
-    def _issue(self, kind: str, dtype: str) -> float:
-        """Return λ of an instruction, and add a note if it is assumed."""
-        number = self.device.resting_on("issue", kind, dtype)
-        if isinstance(number, Substitute):
-            self._assume([Substitution.made("throughput", f"{kind} {dtype}", number)])
-        return self.device.issue_latency(kind, dtype)
+def requested(kernel: Kernel, tallies: Iterable[Tally]) -> Iterator[Tally]:
+    """Yield *tallies* with atomic updates by one instruction as one request each.
 
-    def _assume(self, substitutions: Iterable[Substitution]) -> None:
-        self.left_out.update({f"assumed, since the device file lacks it: {each}": None for each in substitutions})
-
-    def _is_measured(self, instruction: str) -> bool:
-        return any(each.name == instruction and each.issue is not None for each in self.device.instructions)
+    The source of an update loads, adds and stores; the instruction sends what it adds to the memory, which adds it.
+    """
+    updates = {
+        each.id
+        for launch in kernel.launches
+        for each in launch.instructions
+        if isinstance(each, Assignment) and is_atomic(each) and atomically_added(kernel, each) is not None
+    }
+    every = list(tallies)
+    stores = {
+        each.source: each
+        for each in every
+        if each.source in updates and isinstance(each.item, Access) and each.item.direction == "store"
+    }
+    for tally in every:
+        store = stores.get(tally.source)
+        if store is not None and isinstance(store.item, Access) and tally.executions == store.executions:
+            own = (replace(store.item, direction="load"), Operation("add", f"f{store.item.bits}"))
+            if tally.item in own:
+                tally = replace(tally, number=max(0, tally.number - store.number))
+        if tally.number:
+            yield tally
 
 
 def _parts(cycles: float | Fraction) -> int:
@@ -409,6 +429,7 @@ def throughput_bounds(
         counted: KernelTallies = count(program, typical=typical, sub_group_size=chosen.needed("warp_size"))
     else:
         counted = CountingOptions(typical=typical, sub_group_size=chosen.needed("warp_size")).count(changed)
+    counted = replace(counted, tallies=tuple(requested(kernel, counted.tallies)))
     touched = touched_cells(kernel, Typical(typical or {}, item_named))
     return ThroughputBounds(counted, touched, chosen)
 

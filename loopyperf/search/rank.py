@@ -9,9 +9,8 @@ from typing import Any
 
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
-from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Table, Tabular, abridged, fields_of, plain, tagged
+from loopyperf.display import NoteKind, ReportText, Table, Tabular, abridged, fields_of, kind_of, plain, tagged
 from loopyperf.errors import NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
@@ -424,7 +423,7 @@ def _on_atomic_updates(estimates: Mapping[str, Estimate]) -> Iterator[str]:
     """Yield the notes on atomic updates of the fastest variants, each with the names of its variants."""
     found: dict[str, list[str]] = {}
     for name, estimate in islice(estimates.items(), NOTED):
-        for note in (each for each in estimate.notes if each.startswith(ATOMIC_UPDATES)):
+        for note in (each for each in estimate.notes if kind_of(each) == NoteKind.ATOMIC_UPDATES):
             found.setdefault(note, []).append(name)
     yield from (f"{listed(names, NAMED)}: {note}" for note, names in found.items())
 

@@ -22,13 +22,13 @@ from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.display import ReportText, Table, Tabular, called
+from loopyperf.display import NoteKind, ReportText, Table, Tabular, called, without
 from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.backend import RunsParts
-from loopyperf.models.result import NO_INTERVAL, Estimate
+from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LAUNCHES
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.predictor import Predictor
@@ -194,7 +194,7 @@ def split(
     done, notes = _work_done(kernel, admitted, grid, typical or {})
     groups = _in_groups(done, prod(grid), shares)
     portions = np.diff([done(int(end)) for end in np.cumsum((0, *groups))]).tolist()
-    copied = (note for each in estimates for note in each.notes if not note.startswith(NO_INTERVAL))
+    copied = (note for each in estimates for note in without(each.notes, NoteKind.NO_INTERVAL))
     return Split(
         kernel=kernel.name,
         sizes=dict(merged),

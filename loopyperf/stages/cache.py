@@ -41,6 +41,7 @@ import msgspec
 import platformdirs
 
 from loopyperf.counts.transcription import TranscriptError
+from loopyperf.display import note_from_json, note_to_json
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.files import os_reason, read_bytes, write_whole
 from loopyperf.units import duration
@@ -321,11 +322,11 @@ def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
 
     A value that does not survive a round trip through JSON, such as infinity, stays in memory only.
     """
-    decoder = msgspec.json.Decoder[Any](form)
+    decoder = msgspec.json.Decoder[Any](form, dec_hook=note_from_json)
 
     def transcribed(found: object) -> bytes:
         try:
-            transcript = msgspec.json.encode(found)
+            transcript = msgspec.json.encode(found, enc_hook=note_to_json)
         except TypeError as error:
             raise msgspec.ValidationError(str(error)) from error
         if decoder.decode(transcript) != found:

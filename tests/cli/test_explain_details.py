@@ -13,7 +13,6 @@ from loopyperf.cli.explain_command import show_explanation
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
 from loopyperf.explain.page import page_of, sentence_without_folders
-from loopyperf.models.result import NO_INTERVAL
 from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.report_kernels import DEVICES, two_launches
 from tests.explain.pages.report_kernels import MODELS as MODEL_NAMES
@@ -38,7 +37,7 @@ def device_facts(on: OnDevice) -> Iterator[str]:
     yield from (on.name, on.first, duration(float(estimate.seconds)), on.cause, *on.refusals.values())
     yield from (duration(float(each.seconds)) for each in on.estimates.values())
     yield from (str(each) for each in estimate.alternatives)
-    yield from (note.removeprefix(NO_INTERVAL) for note in estimate.notes)
+    yield from (note.removeprefix("no prediction interval: ") for note in estimate.notes)
     for gap, reason in on.gaps.items():
         yield from [reason] if gap in ("roofline", "advice", "diagnosis") else []
     if on.diagnosis is not None and on.diagnosis.launches:

@@ -7,8 +7,8 @@ import pytest
 from loopyperf.compiler import lowered
 from loopyperf.compiler.registers import (
     ARITHMETIC,
-    FEW,
-    FIXED,
+    BEYOND_FEW_VALUES,
+    BEYOND_WITHOUT_WAITING,
     GLOBAL,
     LOCAL,
     RegisterFile,
@@ -93,7 +93,7 @@ def test_arrays_share_an_index_but_have_separate_addresses() -> None:
 
 def test_loads_use_registers_only_up_to_the_next_occupancy_step() -> None:
     few, many = (estimated_registers(graph, file=RegisterFile(steps=(24, 40, 96))) for graph in (sums(2), sums(60)))
-    assert few.allocated == max(few.live + FEW, few.wanted) < 24
-    assert many.wanted == registers_without_waiting(sums(60)) + FIXED > 60
+    assert few.allocated == max(few.live + BEYOND_FEW_VALUES, few.wanted) < 24
+    assert many.wanted == registers_without_waiting(sums(60)) + BEYOND_WITHOUT_WAITING > 60
     assert (many.needed, many.allocated) == (few.needed, 24)
     assert estimated_registers(sums(60), file=RegisterFile(steps=(8, 40, 96))).allocated == 40

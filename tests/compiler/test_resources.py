@@ -11,9 +11,7 @@ from loopyperf.compiler.resources import (
     compiled,
     instruction_mixes,
     library,
-    nvcc,
     read_report,
-    resources,
 )
 from loopyperf.errors import CompilerError
 
@@ -70,43 +68,16 @@ def test_report_without_functions_raises() -> None:
 
 
 def test_missing_compiler_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "nvcc", lambda: None)
-    monkeypatch.setattr(module, "library", lambda: None)
+    monkeypatch.setattr(module, "library", lambda _: None)
     with pytest.raises(CompilerError, match=r"pip install .*cuda-compiler"):
-        resources(SOURCE)
-
-
-def test_nvrtc_is_used_without_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[str, tuple[str, ...]]] = []
-
-    def recorded(source: str, options: list[str]) -> str:
-        calls.append((source, tuple(options)))
-        return REPORT
-
-    monkeypatch.setattr(module, "nvcc", lambda: None)
-    monkeypatch.setattr(module, "library", lambda: "libnvrtc.so")
-    monkeypatch.setattr(module, "compilation_log", recorded)
-    assert resources(SOURCE, "sm_90", ["-use_fast_math"]) == read_report(REPORT)
-    assert calls == [(SOURCE, ("-arch=sm_90", "-Xptxas=-v", "-use_fast_math"))]
-
-
-@pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
-def test_nvcc_places_dynamically_indexed_array_on_the_stack() -> None:
-    (found,) = resources(SOURCE)
-    assert (found.function, found.stack_frame, found.spill_loads) == ("columns", 8 * 8, 0)
-    assert 8 < found.registers < 64
-
-
-@pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
-def test_nvcc_error_message_is_passed_on() -> None:
-    with pytest.raises(CompilerError, match=r"(?s)nvcc rejected the source: .*nonsense"):
-        resources("nonsense")
+        compiled(SOURCE)
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
-def test_nvrtc_reports_the_same_as_nvcc() -> None:
-    (found,) = read_report(compilation_log(SOURCE, ["-arch=sm_80", "-Xptxas=-v"]))
-    assert (found.function, found.stack_frame) == ("columns", 8 * 8)
+def test_dynamically_indexed_array_is_on_the_stack() -> None:
+    (found,) = compiled(SOURCE)
+    assert (found.function, found.stack_frame, found.spill_loads) == ("columns", 8 * 8, 0)
+    assert 8 < found.registers < 64
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")

@@ -4,7 +4,7 @@ import pytest
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.registers import Registers, estimated_registers
-from loopyperf.compiler.resources import nvcc, resources
+from loopyperf.compiler.resources import compiled, library
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
@@ -48,9 +48,9 @@ def test_estimated_registers_are_near_those_of_ptxas(subtests: pytest.Subtests) 
             assert found.spilled == 0
 
 
-@pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
+@pytest.mark.skipif(library() is None, reason="NVRTC is not installed")
 @pytest.mark.parametrize("name", ["tiled 16", "n-body 128", "finite difference"])
 def test_ptxas_still_allocates_about_the_recorded_registers(name: str) -> None:
     """Another release of ptxas may need a few registers more or less; the recorded ones are of one release."""
-    (found,) = resources(cuda_source(CATALOG[name].program()).code, "sm_80")
+    (found,) = compiled(cuda_source(CATALOG[name].program()).code, "sm_80")
     assert abs(found.registers - ALLOCATED[name]) <= 8

@@ -7,8 +7,6 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from loopyperf.compiler.resources import nvcc
-
 CACHE = Path(tempfile.gettempdir()) / "loopyperf-machine-code"
 """cache of listings outside pytest"""
 NVDISASM_WHEEL = "nvidia-cuda-nvdisasm"
@@ -16,6 +14,11 @@ ELF_FLAGS = 48
 """offset of the ELF flags in a cubin; they contain the architecture twice"""
 TIMEOUT = 300
 """seconds for one compilation; ptxas takes up to a minute for a kernel unrolled by hand"""
+
+
+def nvcc() -> str | None:
+    """Return the path of nvcc; None if it is not on the path."""
+    return shutil.which("nvcc")
 
 
 def nvdisasm() -> str | None:

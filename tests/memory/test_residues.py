@@ -30,7 +30,7 @@ def address_strides(dimensions: int) -> st.SearchStrategy[list[AddressStride]]:
     return st.lists(st.builds(AddressStride, st.integers(1, 4), steps), min_size=dimensions, max_size=dimensions)
 
 
-@pytest.mark.parametrize("few", [0, residues.FEW], ids=["counted by isl", "listed where few"])
+@pytest.mark.parametrize("few", [0, residues.LISTED_ITERATIONS], ids=["counted by isl", "listed where few"])
 @pytest.mark.parametrize("text", SETS)
 @settings(max_examples=10)
 @given(draw=st.data())
@@ -42,7 +42,7 @@ def test_iterations_by_offset_equal_enumeration(text: str, few: int, draw: st.Da
         phases = tuple(value % each.period for value, each in zip(point, strides, strict=True))
         moved = sum(each.step * (value // each.period) for value, each in zip(point, strides, strict=True))
         expected[Offset(phases, moved % LINE)] += 1
-    with patch.object(residues, "FEW", few):
+    with patch.object(residues, "LISTED_ITERATIONS", few):
         assert (
             Counter(iterations_by_offset(Points(iterations), lambda loops: [strides[loop] for loop in loops], LINE))
             == expected

@@ -129,8 +129,8 @@ ELEMENT_MATRIX = """{ [i, j] : (exists (e, f, g: 0 <= e, f, g <= 4 and 0 <= i - 
 )
 def test_enumeration_and_counting_agree(monkeypatch: pytest.MonkeyPatch, cells: str) -> None:
     found = touched_by(isl.Set(cells), [1000, 8], 8)
-    monkeypatch.setattr("loopyperf.memory.touched_sectors.FEW", 0)
-    monkeypatch.setattr("loopyperf.memory.touched_sectors.FEWER", 0)
+    monkeypatch.setattr("loopyperf.memory.touched_sectors.TESTED_CELLS", 0)
+    monkeypatch.setattr("loopyperf.memory.touched_sectors.TESTED_CELLS_OF_ONE", 0)
     assert touched_by(isl.Set(cells), [1000, 8], 8) == found
 
 

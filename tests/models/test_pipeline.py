@@ -10,7 +10,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.models import pipeline
-from loopyperf.models.traffic import shared_out
+from loopyperf.models.traffic import apportioned
 from loopyperf.stages import cache as recent
 from loopyperf.stages.stages import staged
 
@@ -33,7 +33,7 @@ def seconds(unit: lp.TranslationUnit, device: Device | str = V100, **sizes: int)
 
 def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
     """Limit the simulation to parts of about *issues* instructions, never the whole, and clear the cache."""
-    monkeypatch.setattr(pipeline, "MOST", 0)
+    monkeypatch.setattr(pipeline, "SIMULATED_AT_MOST", 0)
     monkeypatch.setattr(pipeline, "ISSUES", issues)
     recent.clear_memory()
     seconds(kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n")), n=1)  # the stages of the latest kernel are kept
@@ -172,8 +172,8 @@ def test_times_of_launches_add_up() -> None:
 
 
 def test_shared_out_uses_the_largest_remainder_method() -> None:
-    assert shared_out(8, [1, 1, 1]) == [3, 3, 2]
-    assert shared_out(8, [1000, 1]) == [8, 0]
+    assert apportioned(8, [1, 1, 1]) == [3, 3, 2]
+    assert apportioned(8, [1000, 1]) == [8, 0]
 
 
 # }}}

@@ -72,6 +72,50 @@ def test_in_place_arrays_are_loaded_and_stored(code: str, moved: int):
     assert bounds.at_least(n=n) <= lpp.estimate(unit, model="roofline", device=V100, n=n).seconds * (1 + 1e-3)
 
 
+def test_atomic_update_by_one_instruction_is_one_request():
+    # nvcc makes RED of an addition to global memory, and ATOMS of one of integers to local memory (its own test:
+    # tests/machine_code/test_atomic_updates.py): a warp sends one request, and adds nothing itself.
+    update, copy = ("bins[i] = bins[i] + 1 {atomic}", "bins[i] = 1")
+    by_update, by_store = (lpp.throughput_bounds(histogram(code), device=V100) for code in (update, copy))
+    assert str(by_update["load/store"]) == str(by_store["load/store"])
+    added = lpp.throughput_bounds(of_atomics("b[0] = b[0] + a[i]*a[i] {atomic}"), device=V100)
+    alone = lpp.throughput_bounds(of_atomics("b[0] = a[i]*a[i]"), device=V100)
+    assert str(added["alu"]) == str(alone["alu"])
+
+
+def test_atomic_update_in_a_loop_loads_adds_and_stores():
+    # A loop around a compare-exchange, which nvcc makes of floating-point additions to local memory.
+    by_update, by_store = (
+        lpp.throughput_bounds(histogram(code, np.float32), device=V100)
+        for code in ("bins[i] = bins[i] + 1 {atomic}", "bins[i] = 1")
+    )
+    assert by_update.seconds(n=2**20)["load/store"] == pytest.approx(2 * by_store.seconds(n=2**20)["load/store"])
+
+
+def histogram(code: str, dtype: type = np.int32) -> lp.TranslationUnit:
+    """Return a kernel whose groups execute *code* on an array in local memory."""
+    bins = lp.TemporaryVariable(
+        "bins", dtype, shape=(128,), address_space=lp.AddressSpace.LOCAL, for_atomic="atomic" in code
+    )
+    unit = lp.make_kernel(
+        "{[g, i]: 0 <= g < n and 0 <= i < 128}", code, [bins, ...], assumptions="n >= 1", seq_dependencies=True,
+        lang_version=(2018, 2), target=lp.CudaTarget(),
+    )  # fmt: skip
+    return lp.tag_inames(unit, "g:g.0, i:l.0")
+
+
+def of_atomics(code: str) -> lp.TranslationUnit:
+    arrays = [
+        lp.GlobalArg("a", np.float32, shape="n"),
+        lp.GlobalArg("b", np.float32, shape=1, for_atomic="atomic" in code),
+        ...,
+    ]
+    unit = lp.make_kernel(
+        "{[i]: 0 <= i < n}", code, arrays, assumptions="n >= 1", lang_version=(2018, 2), target=lp.CudaTarget()
+    )
+    return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
 def test_factors_of_one_are_free() -> None:
     codes = ("b[i] = 1*a[i]*a[i+1]", "b[i] = a[i]*a[i+1]", "b[i] = 1*a[i]", "b[i] = a[i]")
     bounds = [lpp.throughput_bounds(of_lanes(code), device="nvidia-a100") for code in codes]

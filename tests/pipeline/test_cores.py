@@ -23,7 +23,7 @@ from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
 from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.scenario import Clock, Scenario, Scheduler, scheduler_named
-from loopyperf.pipeline.timed_graph import FEW, with_fewer_iterations
+from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
 from tests.pipeline.python_core import PythonCore
 from tests.pipeline.random_scenarios import (
@@ -133,7 +133,9 @@ def test_concurrent_simulations_agree() -> None:
     assert len(found) == 8
 
 
-@pytest.mark.parametrize(("share", "outer", "inner"), [(1.0, 100, 8), (0.1, 10, 8), (0.001, FEW, FEW)])
+@pytest.mark.parametrize(
+    ("share", "outer", "inner"), [(1.0, 100, 8), (0.1, 10, 8), (0.001, KEPT_ITERATIONS, KEPT_ITERATIONS)]
+)
 def test_reduced_trip_counts_match_a_program_built_with_them(share: float, outer: int, inner: int) -> None:
     timing = {"alu": Lambdas(1, 18), "mem": Lambdas(3, 100)}
 
@@ -150,7 +152,9 @@ def test_reduced_trip_counts_match_a_program_built_with_them(share: float, outer
 
     whole = nested(100, 8)
     assert ticks(whole) > ticks(nested(99, 8))
-    fewer = tuple(replace(each, graph=with_fewer_iterations(each.graph, share, FEW)) for each in whole.programs)
+    fewer = tuple(
+        replace(each, graph=with_fewer_iterations(each.graph, share, KEPT_ITERATIONS)) for each in whole.programs
+    )
     assert ticks(replace(whole, programs=fewer)) == ticks(nested(outer, inner))
 
 

@@ -97,8 +97,8 @@ def test_breakdown_of_a_device_model_has_no_zero_rows(model: str) -> None:
 
 def test_note_explains_why_a_device_model_has_no_interval() -> None:
     answer = lpp.estimate(doubled(), model="roofline", **OPTIONS)
-    assert answer.why_no_interval == "the model is not calibrated on this device"
-    assert f"no prediction interval: {answer.why_no_interval}" in answer.to_dict()["notes"]
+    assert answer.why_no_interval == "no prediction interval: the model is not calibrated on this device"
+    assert answer.why_no_interval in answer.to_dict()["notes"]
 
 
 def test_overlapping_counts_have_an_attributed_time(make_fit) -> None:

@@ -23,14 +23,7 @@ from typing import Literal
 import numpy as np
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.workload import (
-    Floats,
-    Occupancy,
-    TwoPipelines,
-    WarpDemand,
-    Workload,
-    on_plain_numbers,
-)
+from loopyperf.models.workload import Floats, Occupancy, TwoPipelines, WarpDemand, Workload, on_plain_numbers
 
 Policy = Literal["rr", "gto"]
 

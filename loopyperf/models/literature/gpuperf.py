@@ -33,7 +33,6 @@ applications, 2012, sections 4, 5 and appendix A.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -133,7 +132,7 @@ class Parameters:
         check_range("gamma", self.gamma, 0)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Analysis:
     """Every quantity of the model, with equation numbers in parentheses; times are cycles of a core for the kernel."""
 
@@ -142,190 +141,85 @@ class Analysis:
     parameters: Parameters
     """Inputs of the device."""
 
-    @property
-    def o_cfdiv(self) -> Number:
-        """Return OCFdiv, the cost of divergent branches."""
-        return self.inputs.o_cfdiv
-
-    @property
-    def o_bank(self) -> Number:
-        """Return Obank, the cost of bank conflicts."""
-        return self.inputs.o_bank
-
-    @cached_property
-    def warps_per_core(self) -> Any:
-        """Return the number of warps that a core executes."""
-        return self.inputs.total_warps / self.inputs.active_sms
-
-    @cached_property
-    def avg_inst_lat(self) -> Any:
-        """Return avg_inst_lat, the mean latency of an instruction."""
-        return self.parameters.fp_lat if self.inputs.avg_inst_lat is None else self.inputs.avg_inst_lat
-
-    @cached_property
-    def itilp_max(self) -> Any:
-        """Return ITILPmax (5)."""
-        return self.avg_inst_lat / (self.parameters.warp_size / self.parameters.simd_width)
-
-    @cached_property
-    def itilp(self) -> Any:
-        """Return ITILP, the instructions of all warps that execute in parallel (4)."""
-        return np.minimum(self.inputs.ilp * self.inputs.n, self.itilp_max)
-
-    @cached_property
-    def w_parallel(self) -> Any:
-        """Return Wparallel (3)."""
-        return self.inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp
-
-    @cached_property
-    def f_sync(self) -> Any:
-        """Return Fsync (8)."""
-        return self.parameters.gamma * self.avg_dram_lat * self.inputs.mem_insts / self.inputs.insts
-
-    @cached_property
-    def o_sync(self) -> Any:
-        """Return Osync, the cost of barriers (7)."""
-        return self.inputs.sync_insts * self.warps_per_core * self.f_sync
-
-    @cached_property
-    def f_sfu(self) -> Any:
-        """Return FSFU, the visible share of special functions (10)."""
-        units = self.parameters.sfu_width / self.parameters.simd_width
-        return np.clip(self.inputs.sfu_insts / self.inputs.insts - units, 0.0, 1.0)
-
-    @cached_property
-    def o_sfu(self) -> Any:
-        """Return OSFU, the cost of special functions (9)."""
-        throughput = self.parameters.warp_size / self.parameters.sfu_width
-        return self.inputs.sfu_insts * self.warps_per_core * throughput * self.f_sfu
-
-    @cached_property
-    def w_serial(self) -> Any:
-        """Return Wserial (6)."""
-        return self.o_sync + self.o_sfu + self.inputs.o_cfdiv + self.inputs.o_bank
-
-    @cached_property
-    def t_comp(self) -> Any:
-        """Return Tcomp (2)."""
-        return self.w_parallel + self.w_serial
-
-    @cached_property
-    def avg_dram_lat(self) -> Any:
-        """Return avg_DRAM_lat (13)."""
-        return self.parameters.dram_lat + (self.inputs.avg_trans_warp - 1) * self.parameters.delta
-
-    @cached_property
-    def amat(self) -> Any:
-        """Return AMAT (12)."""
-        if self.inputs.amat is not None:
-            return self.inputs.amat
-        return self.avg_dram_lat * self.inputs.miss_ratio + self.parameters.hit_lat
-
-    @cached_property
-    def bw_per_warp(self) -> Any:
-        """Return BW_per_warp, bytes/s (A.7)."""
-        return self.parameters.freq * self.parameters.transaction_size / self.avg_dram_lat
-
-    @cached_property
-    def mwp_peak_bw(self) -> Any:
-        """Return MWPpeak_bw, the number of warps that saturate the bandwidth (A.6)."""
-        return self.parameters.mem_peak_bandwidth / (self.bw_per_warp * self.inputs.active_sms)
-
-    @cached_property
-    def mwp(self) -> Any:
-        """Return MWP, the number of warps that memory serves at once (A.5)."""
-        return np.minimum(np.minimum(self.avg_dram_lat / self.parameters.delta, self.mwp_peak_bw), self.inputs.n)
-
-    @cached_property
-    def comp_cycles(self) -> Any:
-        """Return comp_cycles of a warp (A.3)."""
-        return self.inputs.insts * self.avg_inst_lat / self.itilp
-
-    @cached_property
-    def mem_cycles(self) -> Any:
-        """Return mem_cycles of a warp (A.4)."""
-        return self.inputs.mem_insts * self.amat / self.inputs.mlp
-
-    @cached_property
-    def cwp_full(self) -> Any:
-        """Return CWPfull (A.2)."""
-        return (self.mem_cycles + self.comp_cycles) / self.comp_cycles
-
-    @cached_property
-    def cwp(self) -> Any:
-        """Return CWP, the number of warps that compute while one waits for memory, plus that one (A.1)."""
-        return np.minimum(self.cwp_full, self.inputs.n)
-
-    @cached_property
-    def mwp_cp(self) -> Any:
-        """Return MWPcp, the number of warps whose requests overlap in a period of computation (15)."""
-        return np.minimum(np.maximum(1.0, self.cwp - 1), self.mwp)
-
-    @cached_property
-    def itmlp(self) -> Any:
-        """Return ITMLP, the requests of all warps that are served at once (14)."""
-        return np.minimum(self.inputs.mlp * self.mwp_cp, self.mwp_peak_bw)
-
-    @cached_property
-    def t_mem(self) -> Any:
-        """Return Tmem (11)."""
-        return self.inputs.mem_insts * self.warps_per_core / self.itmlp * self.amat
-
-    @cached_property
-    def zeta(self) -> Any:
-        """Return ζ, 1 if computation is the limit, else 0 (17)."""
-        return 1.0 * (self.cwp <= self.mwp)
-
-    @cached_property
-    def f_overlap(self) -> Any:
-        """Return Foverlap, the share of computation that may overlap (17)."""
-        return (self.inputs.n - self.zeta) / self.inputs.n
-
-    @cached_property
-    def t_overlap(self) -> Any:
-        """Return Toverlap (16)."""
-        return np.minimum(self.t_comp * self.f_overlap, self.t_mem)
-
-    @cached_property
-    def t_mem_visible(self) -> Any:
-        """Return T'mem, the visible cost of memory."""
-        return self.t_mem - self.t_overlap
-
-    @cached_property
-    def t_exec(self) -> Any:
-        """Return Texec (1)."""
-        return self.t_comp + self.t_mem - self.t_overlap
-
-    @cached_property
-    def t_fp(self) -> Any:
-        """Return Tfp, the ideal cost of computation (18)."""
-        return self.inputs.fp_insts * self.warps_per_core * self.parameters.fp_lat / self.itilp
-
-    @cached_property
-    def t_mem_min(self) -> Any:
-        """Return Tmem_min, the ideal cost of memory (19)."""
-        return self.inputs.size_of_data * self.avg_dram_lat / self.mwp_peak_bw
-
-    @cached_property
-    def b_itilp(self) -> Any:
-        """Return Bitilp, the benefit of more instruction parallelism (20)."""
-        ideal = self.inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp_max
-        return self.w_parallel - ideal
-
-    @cached_property
-    def b_serial(self) -> Any:
-        """Return Bserial, the benefit of no serialization (21)."""
-        return self.w_serial
-
-    @cached_property
-    def b_fp(self) -> Any:
-        """Return Bfp, the benefit of executing only floating-point instructions (22)."""
-        return self.t_comp - self.t_fp - self.b_itilp - self.b_serial
-
-    @cached_property
-    def b_memlp(self) -> Any:
-        """Return Bmemlp, the benefit of more memory parallelism (23)."""
-        return np.maximum(self.t_mem_visible - self.t_mem_min, 0.0)
+    def __post_init__(self) -> None:
+        """Compute all quantities; they are arrays if the inputs are."""
+        inputs, parameters = self.inputs, self.parameters
+        self.o_cfdiv: Any = inputs.o_cfdiv
+        """OCFdiv, the cost of divergent branches"""
+        self.o_bank: Any = inputs.o_bank
+        """Obank, the cost of bank conflicts"""
+        self.warps_per_core: Any = inputs.total_warps / inputs.active_sms
+        """number of warps that a core executes"""
+        self.avg_dram_lat: Any = parameters.dram_lat + (inputs.avg_trans_warp - 1) * parameters.delta
+        """avg_DRAM_lat (13)"""
+        self.avg_inst_lat: Any = parameters.fp_lat if inputs.avg_inst_lat is None else inputs.avg_inst_lat
+        """avg_inst_lat, the mean latency of an instruction"""
+        self.itilp_max: Any = self.avg_inst_lat / (parameters.warp_size / parameters.simd_width)
+        """ITILPmax (5)"""
+        self.itilp: Any = np.minimum(inputs.ilp * inputs.n, self.itilp_max)
+        """ITILP, the instructions of all warps that execute in parallel (4)"""
+        self.w_parallel: Any = inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp
+        """Wparallel (3)"""
+        self.f_sync: Any = parameters.gamma * self.avg_dram_lat * inputs.mem_insts / inputs.insts
+        """Fsync (8)"""
+        self.o_sync: Any = inputs.sync_insts * self.warps_per_core * self.f_sync
+        """Osync, the cost of barriers (7)"""
+        units = parameters.sfu_width / parameters.simd_width
+        self.f_sfu: Any = np.clip(inputs.sfu_insts / inputs.insts - units, 0.0, 1.0)
+        """FSFU, the visible share of special functions (10)"""
+        throughput = parameters.warp_size / parameters.sfu_width
+        self.o_sfu: Any = inputs.sfu_insts * self.warps_per_core * throughput * self.f_sfu
+        """OSFU, the cost of special functions (9)"""
+        self.w_serial: Any = self.o_sync + self.o_sfu + inputs.o_cfdiv + inputs.o_bank
+        """Wserial (6)"""
+        self.t_comp: Any = self.w_parallel + self.w_serial
+        """Tcomp (2)"""
+        from_levels = self.avg_dram_lat * inputs.miss_ratio + parameters.hit_lat
+        self.amat: Any = from_levels if inputs.amat is None else inputs.amat
+        """AMAT (12)"""
+        self.bw_per_warp: Any = parameters.freq * parameters.transaction_size / self.avg_dram_lat
+        """BW_per_warp, bytes/s (A.7)"""
+        self.mwp_peak_bw: Any = parameters.mem_peak_bandwidth / (self.bw_per_warp * inputs.active_sms)
+        """MWPpeak_bw, the number of warps that saturate the bandwidth (A.6)"""
+        self.mwp: Any = np.minimum(np.minimum(self.avg_dram_lat / parameters.delta, self.mwp_peak_bw), inputs.n)
+        """MWP, the number of warps that memory serves at once (A.5)"""
+        self.comp_cycles: Any = inputs.insts * self.avg_inst_lat / self.itilp
+        """comp_cycles of a warp (A.3)"""
+        self.mem_cycles: Any = inputs.mem_insts * self.amat / inputs.mlp
+        """mem_cycles of a warp (A.4)"""
+        self.cwp_full: Any = (self.mem_cycles + self.comp_cycles) / self.comp_cycles
+        """CWPfull (A.2)"""
+        self.cwp: Any = np.minimum(self.cwp_full, inputs.n)
+        """CWP, the number of warps that compute while one waits for memory, plus that one (A.1)"""
+        self.mwp_cp: Any = np.minimum(np.maximum(1.0, self.cwp - 1), self.mwp)
+        """MWPcp, the number of warps whose requests overlap in a period of computation (15)"""
+        self.itmlp: Any = np.minimum(inputs.mlp * self.mwp_cp, self.mwp_peak_bw)
+        """ITMLP, the requests of all warps that are served at once (14)"""
+        self.t_mem: Any = inputs.mem_insts * self.warps_per_core / self.itmlp * self.amat
+        """Tmem (11)"""
+        self.zeta: Any = 1.0 * (self.cwp <= self.mwp)
+        """ζ, 1 if computation is the limit, else 0 (17)"""
+        self.f_overlap: Any = (inputs.n - self.zeta) / inputs.n
+        """Foverlap, the share of computation that may overlap (17)"""
+        self.t_overlap: Any = np.minimum(self.t_comp * self.f_overlap, self.t_mem)
+        """Toverlap (16)"""
+        self.t_mem_visible: Any = self.t_mem - self.t_overlap
+        """T'mem, the visible cost of memory"""
+        self.t_exec: Any = self.t_comp + self.t_mem - self.t_overlap
+        """Texec (1)"""
+        self.t_fp: Any = inputs.fp_insts * self.warps_per_core * parameters.fp_lat / self.itilp
+        """Tfp, the ideal cost of computation (18)"""
+        self.t_mem_min: Any = inputs.size_of_data * self.avg_dram_lat / self.mwp_peak_bw
+        """Tmem_min, the ideal cost of memory (19)"""
+        ideal = inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp_max
+        self.b_itilp: Any = self.w_parallel - ideal
+        """Bitilp, the benefit of more instruction parallelism (20)"""
+        self.b_serial: Any = self.w_serial
+        """Bserial, the benefit of no serialization (21)"""
+        self.b_fp: Any = self.t_comp - self.t_fp - self.b_itilp - self.b_serial
+        """Bfp, the benefit of executing only floating-point instructions (22)"""
+        self.b_memlp: Any = np.maximum(self.t_mem_visible - self.t_mem_min, 0.0)
+        """Bmemlp, the benefit of more memory parallelism (23)"""
 
 
 def analyse(inputs: Inputs, parameters: Parameters) -> Analysis:

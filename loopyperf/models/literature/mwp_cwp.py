@@ -20,14 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from loopyperf.models.workload import (
-    Floats,
-    Occupancy,
-    TwoPipelines,
-    WarpDemand,
-    Workload,
-    on_plain_numbers,
-)
+from loopyperf.models.workload import Floats, Occupancy, TwoPipelines, WarpDemand, Workload, on_plain_numbers
 
 
 def cycles(warp: WarpDemand, occupancy: Floats, corrected: bool = False) -> Floats:

@@ -124,10 +124,8 @@ def test_negative_time_has_a_note_and_no_interval(make_fit):
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights))
     assert (estimate.seconds < 0, BELOW_ZERO in estimate.notes) == (True, True)
     with_uncertainty = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights, uncertainty=KNOWN))
-    assert (with_uncertainty.interval, with_uncertainty.why_no_interval) == (
-        None,
-        "the fit does not apply to this kernel",
-    )
+    assert with_uncertainty.interval is None
+    assert "no prediction interval: the fit does not apply to this kernel" in with_uncertainty.notes
     several = lpp.estimate(KERNEL, n=np.array([16, 32]), fit=make_fit(weights=weights, uncertainty=KNOWN))
     assert several.interval is None
     assert BELOW_ZERO not in lpp.estimate(KERNEL, n=16, fit=make_fit()).notes
@@ -136,12 +134,12 @@ def test_negative_time_has_a_note_and_no_interval(make_fit):
 def test_note_explains_why_an_incomplete_time_has_no_interval(make_fit):
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names, uncertainty=KNOWN))
-    assert (estimate.interval is not None, estimate.why_no_interval) == (True, "")
+    assert estimate.interval is not None
+    assert not estimate.why_no_interval
     del names["f32 mul"]
     lacking = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names, uncertainty=KNOWN))
     assert lacking.left_out
     assert lacking.why_no_interval
-    assert f"no prediction interval: {lacking.why_no_interval}" in lacking.to_dict()["notes"]
 
 
 def test_negligible_work_without_a_weight_is_ignored(make_fit):
