@@ -23,7 +23,7 @@ from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS
 from loopyperf.search.task import BOUNDS
-from loopyperf.stages.compiled import COMPILERS
+from loopyperf.stages.compile import COMPILERS
 
 Number = int | float
 

@@ -483,10 +483,9 @@ def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) 
     key = (by.parameters, case.typical, case.sizes, *by.depends_on)
 
     def find() -> Roofline:
-        stages, notes = by.stages(case)
-        kernel = stages.timed
+        kernel = by.timing(case)
         found = roofline_of(kernel, by.model, _without_launching(by, kernel))
-        return replace(found, notes=tuple(dict.fromkeys([*found.notes, *by.notes, *notes])))
+        return replace(found, notes=tuple(dict.fromkeys([*found.notes, *by.notes, *by.machine(case).notes])))
 
     found = found_once(ROOFLINE, case.kernel, key, find)
     return replace(found, sizes=dict(case.sizes), typical=dict(case.typical or {}))

@@ -39,7 +39,8 @@ from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate, t
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import samples_of
 from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
-from loopyperf.stages.stages import LANES, Stages, kernel_profile, staged
+from loopyperf.stages.profile import LANES, kernel_profile
+from loopyperf.stages.timing import timed_program
 
 LearnedChoice = ResidualModel | str | os.PathLike[str]
 """a residual model, or the path of one"""
@@ -76,14 +77,10 @@ class SeenKernel:
         return kernel_profile(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property
-    def stages(self) -> Stages | None:
-        """Return the analysis of the kernel on its device; None without device parameters."""
-        return staged(self.profile, self.device) if self.device else None
-
-    @property
     def timed(self) -> TimedProgram | None:
         """Return the timed program on its device; None without device parameters."""
-        return None if self.stages is None else self.stages.timed
+        case = Case(self.program, self.sizes, self.typical)
+        return timed_program(case, device=self.device) if self.device else None
 
     @cached_property
     def features(self) -> Features:

@@ -1,7 +1,7 @@
 """The functions :func:`predictor`, which binds a model to a device or a fit, and :func:`estimate`."""
 
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -39,8 +39,9 @@ from loopyperf.predict.corrected import CorrectedPredictor, chosen_residual_mode
 from loopyperf.predict.on_device import DevicePredictor, on_wall_clock
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
+from loopyperf.stages.cache import CACHE, ResultKind
 from loopyperf.stages.case import Case, merged_sizes
-from loopyperf.stages.compiled import Compiler, check_compiler
+from loopyperf.stages.compile import Compiler, check_compiler
 
 
 def estimate(
@@ -310,17 +311,10 @@ def _latest_predictor(model: str | None, options: "_Options") -> Predictor:
     if stamp is None:
         return _bound(model, options)
     key = (model, options, device, os.environ.get("PYOPENCL_CTX"), stamp)
-    if key not in _latest:
-        found = _bound(model, options)
-        if len(_latest) >= LATEST:
-            _latest.clear()
-        _latest[key] = found
-    return _latest[key]
+    return CACHE.find(PREDICTORS, key, lambda: _bound(model, options))
 
 
-LATEST = 64
-"""largest number of cached predictors"""
-_latest: dict[Hashable, Predictor] = {}
+PREDICTORS: ResultKind[Predictor] = ResultKind("predictor", 64)
 
 
 # {{{ options

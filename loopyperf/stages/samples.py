@@ -35,7 +35,7 @@ from loopyperf.measurement.environment import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.stages.case import Case
-from loopyperf.stages.stages import timed_kernel
+from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration, in_percent
 
 SAMPLES = (2, 3)
@@ -309,7 +309,7 @@ def saturation_notes(
     if device is None:
         return {}
     try:
-        launches = timed_kernel(Case(program, sizes, typical), device).launches
+        launches = timed_program(Case(program, sizes, typical), device=device).launches
         return {each.name: each.execution.concurrent_groups * device.needed("cores") for each in launches}
     except LoopyperfError:  # fall back to the runtime's value
         return {}

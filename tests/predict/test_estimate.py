@@ -14,6 +14,7 @@ from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
 from loopyperf.predict.by_counts import UNTRIED
 from loopyperf.stages import case
+from loopyperf.stages.cache import CACHE
 from tests.kernels import doubled, outer_product, summed, triangle
 
 KERNEL = doubled()
@@ -207,12 +208,12 @@ def test_kernel_is_prepared_and_counted_once(fit, monkeypatch):
 def test_cache_entry_is_removed_with_the_last_reference(fit):
     knl = doubled()
     lpp.count(knl)
-    cached, program = set(case._analyses), weakref.ref(knl)
-    assert object.__hash__(knl) in cached
+    cached, program = set(CACHE._contents), weakref.ref(knl)
+    assert (object.__hash__(knl), True) in cached
     del knl
     gc.collect()
     assert program() is None
-    assert len(case._analyses) < len(cached)
+    assert len(CACHE._contents) < len(cached)
 
 
 # }}}

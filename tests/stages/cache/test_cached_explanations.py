@@ -19,8 +19,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.explain.explanation import Explanation
 from loopyperf.predict.compare import OccupancyComparison
 from loopyperf.stages import cache as cache_files
-from loopyperf.stages import cache as recent
-from loopyperf.stages.cache import entries, json_result_kind
+from loopyperf.stages.cache import CACHE, entries, json_result_kind
 from tests.kernels import doubled
 from tests.repeated_estimates import V100, N, doubled_where_positive, other_device, unsure
 
@@ -76,7 +75,7 @@ def test_repeated_request_uses_neither_loopy_passes_nor_graphs(forgets, name, fo
     first = QUESTIONS[name]()
     forbid()
     if forgets:
-        recent.clear_memory()
+        CACHE.clear()
     again = QUESTIONS[name]()
     assert all_of(again) == all_of(first)
     assert whole(again) == whole(first)
@@ -94,7 +93,7 @@ def test_new_request_needs_loopy_passes_and_graphs(name, folder, forbid):
 def test_results_of_explain_serve_roofline_advise_and_estimate(folder, forbid):
     explanation = QUESTIONS["explain"]()
     forbid()
-    recent.clear_memory()
+    CACHE.clear()
     (on,) = explanation.devices
     assert QUESTIONS["roofline"]() == on.roofline
     assert tuple(QUESTIONS["advise"]()) == on.advice
@@ -140,7 +139,7 @@ def test_files_with_invalid_content_are_misses_and_are_replaced(other, folder):
     undamaged = {each.path: each.path.read_bytes() for each in entries(folder)}
     for path in undamaged:
         path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
-    recent.clear_memory()
+    CACHE.clear()
     assert QUESTIONS["report"]() == first
     assert {each.path: each.path.read_bytes() for each in entries(folder)} == undamaged
 
@@ -156,7 +155,7 @@ def test_result_that_json_cannot_represent_is_cached_only_in_memory(found, folde
     kind = json_result_kind("odd", 2, Any)
     with pytest.raises(msgspec.ValidationError):
         kind.transcribed(found)
-    assert recent.recalled(kind, "key", lambda: found) is found
+    assert CACHE.find(kind, "key", lambda: found) is found
     assert entries(folder) == ()
 
 
