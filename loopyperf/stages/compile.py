@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from loopy.target.opencl import OpenCLTarget
 
+from loopyperf.compiler.cuda_code import CudaCode
 from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram, compile_profile
 from loopyperf.compiler.resources import WHEELS, Resources, compiled, library, library_for
 from loopyperf.device.description import Device
@@ -17,7 +18,6 @@ from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.errors import CompilerError, MeasurementError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.kernel.loopy_passes import as_translation_unit
-from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.stages.cache import CACHE, ResultKind, json_result_kind
 from loopyperf.stages.cache_keys import content_key
@@ -157,7 +157,7 @@ def compiled_kernel(program: Program, device: Device) -> Mapping[str, Resources]
     architecture = architecture_of(device)
     path = library_for(architecture)
     unit = as_translation_unit(program)
-    cuda = CudaProgram(unit)
+    cuda = CudaCode(unit)
     is_opencl = isinstance(unit.target, OpenCLTarget)
     options = _for_cuda(cuda.options) if is_opencl else cuda.options
     key = content_key((cuda.source, architecture, options, str(path), path.stat().st_size))

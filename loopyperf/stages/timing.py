@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loopyperf.device.device_library import DeviceChoice, given_device
+from loopyperf.device.device_library import DeviceChoice, description_or_none, given_device
+from loopyperf.errors import LoopyperfError
 from loopyperf.kernel import Program
 from loopyperf.models.program_timing import timing
 from loopyperf.pipeline.timed_program import TimedProgram
@@ -75,3 +76,15 @@ def timed_program(
     return found_once(
         TIMED, case.kernel, key, lambda: timing(machine_program(case, device=known, compiler=compiler), known)
     )
+
+
+def groups_at_once(case: Case, device: str) -> dict[str, int]:
+    """Return launch -> the groups that all cores of *device* run at once, by its parameters; empty if unknown."""
+    known = description_or_none(device)
+    if known is None:
+        return {}
+    try:
+        launches = timed_program(case, device=known).launches
+        return {each.name: each.execution.concurrent_groups * known.needed("cores") for each in launches}
+    except LoopyperfError:
+        return {}

@@ -21,11 +21,11 @@ from loopyperf.errors import (
     ParameterError,
     UnknownModelError,
 )
+from loopyperf.measurement.samples import SampledKernel
 from loopyperf.models.residual_regression import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
 from loopyperf.predict import corrected
 from loopyperf.stages.cache import CACHE
-from loopyperf.stages.samples import SampledKernel
 from tests.kernels import doubled, outer_product, summed
 
 pytestmark = pytest.mark.usefixtures("few_trees")

@@ -32,7 +32,7 @@ from pymbolic import var
 from pymbolic.mapper.stringifier import PREC_NONE
 from pytools import memoize_method
 
-from loopyperf.measurement.backends.cuda_functions import FUNCTIONS, constant_type, define_constants
+from loopyperf.compiler.cuda_functions import FUNCTIONS, constant_type, define_constants
 
 NAMES: Mapping[type[np.generic], tuple[str, str]] = MappingProxyType(
     {np.complex64: ("complex64_t", "float"), np.complex128: ("complex128_t", "double")}
