@@ -311,8 +311,13 @@ def _latest_predictor(model: str | None, options: "Options") -> Predictor:
     stamp = user_data_stamp() if is_named and options.fit is options.backend is options.arguments is None else None
     if stamp is None:
         return _bound(model, options)
-    key = (model, options, device, os.environ.get("PYOPENCL_CTX"), stamp)
-    return CACHE.find(PREDICTORS, key, lambda: _bound(model, options))
+    given = options.counting, options.on_unknown, options.alternatives, options.compiler
+    key = (model, device, given, os.environ.get("PYOPENCL_CTX"), stamp)
+    found = CACHE.get(PREDICTORS, key)
+    if found is None:
+        found = _bound(model, options)
+        CACHE.put(PREDICTORS, key, found)
+    return found
 
 
 PREDICTORS: ResultKind[Predictor] = ResultKind("predictor", 64)

@@ -25,7 +25,6 @@ import sys
 import time
 import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -337,33 +336,46 @@ class Cache:
     """Results by kind and key: the most recently used ones in memory, over those in files."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, OrderedDict[Hashable, Any]] = {}
-        """results in memory by name of the kind"""
+        self._recent: dict[str, dict[Hashable, Any]] = {}
+        """results in memory by name of the kind, the latest last"""
         self._contents: dict[tuple[int, bool], str] = {}
         """content of each live program, since hashing a program's content takes longer than an estimate"""
         self._numbers = count()
         self._lock = Lock()
 
-    def find(self, kind: ResultKind[Found], key: Hashable, make: Callable[[], Found]) -> Found:
+    def find(self, kind: ResultKind[Found], key: str | None, make: Callable[[], Found]) -> Found:
         """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on.
 
-        Only results whose key is text that does not start with :data:`OBJECT` are stored in files. If the key is None,
-        nothing is cached.
+        A result whose key starts with :data:`OBJECT` is not stored in a file. If the key is None, nothing is cached.
         """
         if key is None:
             return make()
+        found = self.get(kind, key)
+        if found is None:
+            folder = None if kind.read is None or key.startswith(OBJECT) else cache_folder()
+            found = None if folder is None else _read_result(kind, folder, key)
+            if found is None:
+                found = make()
+                if folder is not None:
+                    _write_result(kind, folder, key, found)
+            self.put(kind, key, found)
+        return found
+
+    def get(self, kind: ResultKind[Found], key: Hashable) -> Found | None:
+        """Return the result in memory; None if there is none."""
         with self._lock:
-            recent = self._recent.setdefault(kind.name, OrderedDict())
-            if key in recent:
-                recent.move_to_end(key)
-                return recent[key]
-        is_filed = kind.read is not None and isinstance(key, str) and not key.startswith(OBJECT)
-        found = _filed(kind, f"{kind.name} {key}", make) if is_filed else make()
+            recent = self._recent.setdefault(kind.name, {})
+            if (known := recent.pop(key, None)) is not None:
+                recent[key] = known  # the latest one is last
+            return known
+
+    def put(self, kind: ResultKind[Found], key: Hashable, found: Found) -> None:
+        """Keep *found* in memory, and drop the least recently used results of its kind."""
         with self._lock:
+            recent = self._recent.setdefault(kind.name, {})
             recent[key] = found
             while len(recent) > kind.kept:
-                recent.popitem(last=False)
-        return found
+                del recent[next(iter(recent))]
 
     def content_of(self, program: object) -> str:
         """Return the digest of the content of *program*; the first call for an object takes some milliseconds.
@@ -391,18 +403,15 @@ OBJECT = "object "
 """start of the key of a program that equals only itself"""
 
 
-def _filed(kind: ResultKind[Found], key: str, make: Callable[[], Found]) -> Found:
-    assert kind.read is not None
-    assert kind.transcribed is not None
-    folder = cache_folder()
-    if folder is None:
-        return make()
-    transcript = read_entry(folder, key)
-    if transcript is not None:
-        # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
-        with suppress(TranscriptError, ValueError, RecursionError):
-            return kind.read(transcript)
-    found = make()
+def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | None:
+    transcript = read_entry(folder, f"{kind.name} {key}")
+    # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
+    with suppress(TranscriptError, ValueError, RecursionError):
+        return None if transcript is None or kind.read is None else kind.read(transcript)
+    return None
+
+
+def _write_result(kind: ResultKind[Found], folder: Path, key: str, found: Found) -> None:
     with suppress(msgspec.ValidationError):
-        write_entry(folder, key, kind.transcribed(found))
-    return found
+        if kind.transcribed is not None:
+            write_entry(folder, f"{kind.name} {key}", kind.transcribed(found))

@@ -55,17 +55,20 @@ def _check_fits(kernel: lp.LoopKernel, sizes: Mapping[str, Any]) -> None:
         # Models have limits of their own beyond 62 bits, and counts have none.
         if dtype.kind not in "iu" or dtype.itemsize == 8:
             continue
-        limits = np.iinfo(dtype)
+        bits = 8 * dtype.itemsize - (dtype.kind == "i")
+        least, most = -(2**bits) if dtype.kind == "i" else 0, 2**bits - 1
         for value in _integers_in(sizes[name]):
-            if not limits.min <= value <= limits.max:
+            if not least <= value <= most:
                 raise ParameterError(
                     f"size {name} is {number_in_words(value)}, but argument {name} of {kernel.name!r:.80} is {dtype}, "
-                    f"at most {limits.max:,}; use a smaller size, or declare it as lp.ValueArg({name!r}, np.int64)"
+                    f"at most {most:,}; use a smaller size, or declare it as lp.ValueArg({name!r}, np.int64)"
                 )
 
 
 def _integers_in(size: Any) -> Iterable[int]:
     """Return the integers among the values of *size*; of an array of an integer type, the smallest and the largest."""
+    if type(size) is int:
+        return (size,)
     values: Any = (size,)
     if isinstance(size, np.ndarray):
         array = cast("NDArray[Any]", size)
