@@ -7,7 +7,7 @@ the launches, one for each device program, with their instructions in execution 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import Any, cast
 
@@ -57,16 +57,6 @@ class Kernel:
     """stride and offset arguments without a given value -> their values in contiguous arrays"""
     written: LoopKernel | None = field(default=None, repr=False, compare=False)
     """:attr:`loopy_kernel` before strides and offsets were replaced by their values"""
-    _domains: dict[frozenset[str], isl.Set] = field(
-        default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
-    )
-    """cache, since projections are costly, and instructions and barriers share loops"""
-    _values: dict[str, range | None] = field(
-        default_factory=dict[str, range | None], init=False, repr=False, compare=False
-    )
-    _bounds: dict[frozenset[str], frozenset[str]] = field(
-        default_factory=dict[frozenset[str], frozenset[str]], init=False, repr=False, compare=False
-    )
 
     @property
     def name(self) -> str:
@@ -216,14 +206,19 @@ class Kernel:
         Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and integer
         temporaries that bound loops are replaced by their values.
         """
-        key = frozenset(inames)
-        if key not in self._domains:
-            points = points_of(self.loopy_kernel, key)
-            bounds = {
-                name: value for name, value in self.affine_temporaries.items() if name in points.get_var_dict(PARAM)
-            }
-            self._domains[key] = self._bounded(key, bounds) if bounds else points
-        return self._domains[key]
+        return self._domain_of(frozenset(inames))
+
+    @cached_property
+    def _domain_of(self) -> Callable[[frozenset[str]], isl.Set]:
+        """Return the function :meth:`domain` of sets, computed once for each, since instructions share loops."""
+
+        def domain(inames: frozenset[str]) -> isl.Set:
+            points = points_of(self.loopy_kernel, inames)
+            parameters = points.get_var_dict(PARAM)
+            bounds = {name: value for name, value in self.affine_temporaries.items() if name in parameters}
+            return self._bounded(inames, bounds) if bounds else points
+
+        return cache(domain)
 
     def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
         """Return the iterations of loops over *inames*, with temporaries in their *bounds* replaced by their values."""
@@ -237,12 +232,15 @@ class Kernel:
             points = points.project_out(PARAM, place, 1)
         return points.project_out_except(sorted(inames), [SET])
 
-    def values(self, iname: str) -> range | None:
-        """Return the range from the first to the last value of *iname*; None if sizes bound the loop."""
-        if iname not in self._values:
+    @cached_property
+    def values(self) -> Callable[[str], range | None]:
+        """Return the function from an iname to the range from its first to its last value; None if sizes bound it."""
+
+        def values(iname: str) -> range | None:
             constant = dimension_interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
-            self._values[iname] = between_ends(self.domain((iname,)), iname) if constant is None else constant
-        return self._values[iname]
+            return between_ends(self.domain((iname,)), iname) if constant is None else constant
+
+        return cache(values)
 
     @cached_property
     def integer_temporaries(self) -> Mapping[str, Any]:
@@ -340,17 +338,17 @@ class Kernel:
         read = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
         return read | inames if _is_foreign(instruction) else read
 
-    def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
-        """Return the inames and data, but not sizes, in the bounds of the sequential loops among *inames*."""
-        if inames not in self._bounds:
-            self._bounds[inames] = self._found_bounds(inames)
-        return self._bounds[inames]
+    @cached_property
+    def _bounds_of_loops(self) -> Callable[[frozenset[str]], frozenset[str]]:
+        """Return the function from inames to what is in the bounds of sequential loops among them, except sizes."""
 
-    def _found_bounds(self, inames: frozenset[str]) -> frozenset[str]:
-        loops = frozenset(iname for iname in inames if self.hardware_axes.get(iname) is None)
-        constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
-        involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
-        return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+        def bounds(inames: frozenset[str]) -> frozenset[str]:
+            loops = frozenset(iname for iname in inames if self.hardware_axes.get(iname) is None)
+            constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
+            involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
+            return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+
+        return cache(bounds)
 
 
 class _Restored(IdentityMapper[[]]):
