@@ -311,6 +311,8 @@ class ResultKind(Generic[Found]):
     result of this kind is stored in files."""
     read: Callable[[bytes], Found] | None = None
     """decodes a result; raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` if invalid"""
+    is_analysis: bool = False
+    """whether memory also keeps results for programs that equal only themselves, as for kinds without files"""
 
 
 def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
@@ -346,13 +348,14 @@ class Cache:
     def find(self, kind: ResultKind[Found], key: str | None, make: Callable[[], Found]) -> Found:
         """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on.
 
-        A result whose key starts with :data:`OBJECT` is not stored in a file. If the key is None, nothing is cached.
+        Of keys that start with :data:`OBJECT`, only analyses are cached, in memory. If the key is None, nothing is.
         """
-        if key is None:
+        is_own = key is not None and key.startswith(OBJECT)
+        if key is None or (is_own and kind.read is not None and not kind.is_analysis):
             return make()
         found = self.get(kind, key)
         if found is None:
-            folder = None if kind.read is None or key.startswith(OBJECT) else cache_folder()
+            folder = None if kind.read is None or is_own else cache_folder()
             found = None if folder is None else _read_result(kind, folder, key)
             if found is None:
                 found = make()

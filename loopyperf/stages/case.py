@@ -144,7 +144,7 @@ PREPARED: ResultKind[Kernel] = ResultKind("prepared", 64)
 STRUCTURES: ResultKind[KernelStructure] = ResultKind("structure", 64)
 """size-independent analyses, of some hundred kilobytes each"""
 COUNTS = ResultKind[KernelCounts](
-    "counts", 256, counts_as_json, lambda transcript: KernelCounts.of(read_counts(transcript))
+    "counts", 256, counts_as_json, lambda transcript: KernelCounts.of(read_counts(transcript)), is_analysis=True
 )
 """counts, ten to a hundred kilobytes each in memory"""
 GROUP: ResultKind[Group] = json_result_kind("group", 4096, Group)
