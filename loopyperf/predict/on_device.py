@@ -50,7 +50,7 @@ from loopyperf.predict.by_counts import extrapolations, prediction_interval
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, common_shape, found_once, prepared
-from loopyperf.stages.compile import Compiler, installed_compilers, machine_program
+from loopyperf.stages.compile import Compiler, machine_program, versions_of
 from loopyperf.stages.profile import kernel_profile
 from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration, listed
@@ -102,8 +102,7 @@ class DevicePredictor(Predictor):
     def depends_on(self) -> tuple[object, ...]:
         """Return what times depend on besides the kernel and the device: the model, the fit, and the compiler."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
-        by = () if self.compiler == "model" else (self.compiler, *installed_compilers())
-        return self.model, fit, *by
+        return self.model, fit, *versions_of(self.compiler)
 
     def machine(self, case: Case) -> MachineProgram:
         """Return the machine program of *case*."""

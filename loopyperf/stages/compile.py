@@ -105,16 +105,18 @@ def machine_program(
     """
     check_compiler(compiler)
     case, known = case_of(program, typical, parameters, sizes), given_device(device)
-    key = case.typical, case.sizes, known, compiler, () if compiler == "model" else installed_compilers()
+    key = case.typical, case.sizes, known, *versions_of(compiler)
     return found_once(
         MACHINE, case.kernel, key, lambda: compile_case(case, kernel_profile(case, device=known), known, compiler)
     )
 
 
-def installed_compilers() -> tuple[tuple[str, int], ...]:
-    """Return (path, size in bytes) of the installed NVRTC libraries, on which results depend."""
+def versions_of(compiler: Compiler) -> tuple[object, ...]:
+    """Return what results of *compiler* depend on: for NVRTC, path and size in bytes of the installed libraries."""
+    if compiler == "model":
+        return ()
     paths = [path for wheel in WHEELS if (path := library((wheel,))) is not None]
-    return tuple((str(path), path.stat().st_size) for path in paths)
+    return compiler, *((str(path), path.stat().st_size) for path in paths)
 
 
 def compile_case(case: Case, profile: KernelProfile, device: Device, compiler: Compiler) -> MachineProgram:

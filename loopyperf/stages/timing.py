@@ -10,7 +10,7 @@ from loopyperf.models.program_timing import timing
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, case_of, found_once
-from loopyperf.stages.compile import Compiler, installed_compilers, machine_program
+from loopyperf.stages.compile import Compiler, machine_program, versions_of
 
 TIMED: ResultKind[TimedProgram] = ResultKind("timed", 1)
 """the latest timed program; see :data:`loopyperf.stages.profile.PROFILE`"""
@@ -72,7 +72,7 @@ def timed_program(
     ('nvidia-titan-v', 4)
     """
     case, known = case_of(program, typical, parameters, sizes), given_device(device)
-    key = case.typical, case.sizes, known, compiler, () if compiler == "model" else installed_compilers()
+    key = case.typical, case.sizes, known, *versions_of(compiler)
     return found_once(
         TIMED, case.kernel, key, lambda: timing(machine_program(case, device=known, compiler=compiler), known)
     )
