@@ -30,11 +30,12 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import mape, mape_shape
+from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.errors import MissingNumberError
 from loopyperf.explain.plots import plot_over_occupancy
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.stages.stages import staged
+from loopyperf.models.program_timing import timing
 
 DEVICES = {
     "v100": "nvidia-v100",
@@ -85,7 +86,7 @@ def predicted(device: str, kernel: str, work_items: int, groups: int, models: Se
     # In some rows, the groups do not all fit on a core: then as many as fit are resident.
     limit = parameters.limits.warps // -(-work_items // parameters.warp_size)
     profile = graphs(kernel, work_items, parameters.warp_size)
-    timed = staged(profile, parameters, concurrent_groups=min(groups, limit)).timed
+    timed = timing(compile_profile(profile, parameters, concurrent_groups=min(groups, limit)), parameters)
     moved = 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / 1e9
     return {name: moved / float(DEVICE_MODELS[name].time(timed).seconds) for name in models}
 

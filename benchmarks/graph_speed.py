@@ -17,7 +17,7 @@ from parts.titan_v import Row, measured_kernels
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
+from loopyperf.memory.source_launch import KernelStructure
 
 
 def times(row: Row) -> tuple[float, float]:
@@ -29,7 +29,7 @@ def times(row: Row) -> tuple[float, float]:
     gc.collect()
     gc.freeze()
     ready = process_time()
-    source_profile(kernel, row["sizes"], Typical({}))
+    KernelStructure(kernel, Typical({})).profile(row["sizes"])
     end = process_time()
     gc.unfreeze()
     return 1e3 * (loaded - begin), 1e3 * (end - ready)

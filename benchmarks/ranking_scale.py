@@ -38,8 +38,7 @@ from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
 from loopyperf.search.task import Task, predicted
 from loopyperf.search.variants import Variant
-from loopyperf.stages import cache
-from loopyperf.stages.cache import CACHE_VARIABLE
+from loopyperf.stages.cache import CACHE, CACHE_VARIABLE
 from loopyperf.stages.cache_keys import content_key
 from loopyperf.stages.case import prepared
 
@@ -85,7 +84,7 @@ def stages_of(form: Form) -> dict[str, float]:
     found["counting"] = cost(lambda: count_properties(kernel).properties())
     linear = partial(lpp.estimate, n=N, model="linear", device=MODELS["linear"])
     linear(first)
-    cache.clear_memory()
+    CACHE.clear()
     found["linear, counts in a file"] = cost(lambda: linear(second))
     found["  of which the cache key"] = cost(lambda: content_key(second))
     found["linear, counts in memory"] = cost(lambda: linear(third))
@@ -95,7 +94,7 @@ def stages_of(form: Form) -> dict[str, float]:
         equal, again = matrix_multiplication(form), matrix_multiplication(form)
         found[f"{model}, after Loopy's passes"] = cost(partial(predict, second))
         found[f"{model}, result in memory"] = cost(partial(predict, equal))
-        cache.clear_memory()
+        CACHE.clear()
         found[f"{model}, result in a file"] = cost(partial(predict, again))
     return found
 

@@ -28,6 +28,7 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import mape, mape_shape
+from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.errors import LoopyperfError
@@ -36,10 +37,11 @@ from loopyperf.measurement.backends import opened
 from loopyperf.measurement.campaign import measure
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
+from loopyperf.models.program_timing import timing
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.validate import with_empty_kernel
-from loopyperf.stages.stages import Stages, staged
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
 
@@ -54,8 +56,10 @@ Key = tuple[str, str, str]
 """kernel, configuration, sizes"""
 
 
-def timed(recording: Recording, files: Sequence[KernelFile], device: Device) -> Iterator[tuple[Key, Stages, float]]:
-    """Yield the key of each measurement, its kernel compiled for *device*, and its measured time."""
+def measured_profiles(
+    recording: Recording, files: Sequence[KernelFile], device: Device
+) -> Iterator[tuple[Key, KernelProfile, float]]:
+    """Yield the key of each measurement, the profile of its kernel, and its measured time."""
     run = recording.runs[-1]
     configurations = {(file.name, each.label): each for file in files for each in configurations_of(file, run.limits)}
     for each in recording.standing:
@@ -63,7 +67,7 @@ def timed(recording: Recording, files: Sequence[KernelFile], device: Device) -> 
             unit = configurations[each.kernel_class, each.label].build()
             graphs = lpp.kernel_profile(unit, warp_size=device.warp_size, parameters=each.sizes)
             key = each.kernel_class, each.label, str(sorted(each.sizes.items()))
-            yield key, staged(graphs, device), run.protocol.measured_time(each.samples)
+            yield key, graphs, run.protocol.measured_time(each.samples)
 
 
 def predictions(kernel: TimedProgram, models: Sequence[str]) -> dict[str, float]:
@@ -90,9 +94,9 @@ def swept(
     found: dict[Key, dict[int, Point]] = defaultdict(dict)
     archives = [(int(path.name.split("-")[1].split(".")[0]), path) for path in folder.glob("occupancy-*.jsonl")]
     for extra, path in sorted(archives, reverse=True):
-        for key, kernel, seconds in timed(read_archive(path), files, device):
-            groups = resident(kernel.timed, extra)
-            fewer = staged(kernel.profile, device, concurrent_groups=groups).timed
+        for key, profile, seconds in measured_profiles(read_archive(path), files, device):
+            groups = resident(timing(compile_profile(profile, device), device), extra)
+            fewer = timing(compile_profile(profile, device, concurrent_groups=groups), device)
             found[key][groups] = seconds, predictions(fewer, models)
     by_kernel: dict[str, list[dict[int, Point]]] = defaultdict(list)
     for (name, _, _), by_groups in found.items():
@@ -213,7 +217,7 @@ def main() -> None:
     else:
         recording = measure(opened("opencl", None), with_empty_kernel(files), options.archive, SHORT, None)
     by_kernel: dict[str, list[Point]] = defaultdict(list)
-    for (name, _, _), kernel, seconds in timed(recording, files, device):
+    for (name, _, _), kernel, seconds in measured_profiles(recording, files, device):
         by_kernel[name].append((seconds, predictions(kernel.timed, models)))
     console.print(table(by_kernel, models))
 

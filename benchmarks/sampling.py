@@ -38,8 +38,8 @@ from loopyperf.measurement.backends.backend import Backend, BenchmarkCase
 from loopyperf.measurement.environment import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.samples import SampledKernel, take_samples
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.stages.samples import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (

@@ -28,8 +28,7 @@ from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.stages import cache
-from loopyperf.stages.cache import CACHE_VARIABLE
+from loopyperf.stages.cache import CACHE, CACHE_VARIABLE
 
 pytestmark = [
     pytest.mark.benchmark(timer=time.process_time),
@@ -65,7 +64,7 @@ def fresh(build: Build) -> Callable[[], tuple[lp.TranslationUnit]]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use a temporary cache folder instead of the user's."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    cache.clear_memory()
+    CACHE.clear()
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def test_hundreds_of_scalar_assignments_are_counted_faster_than_by_loopys_maps(r
 
 def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) -> None:
     def estimate(unit: lp.TranslationUnit) -> None:
-        cache.clear_memory()
+        CACHE.clear()
         lpp.estimate(unit, device=DEVICE, model="linear", **SIZES)
 
     estimate(tiled())
@@ -112,7 +111,7 @@ def test_a_new_kernel_is_predicted_within_a_few_times_loopys_passes(race: Race, 
     device = DEVICE if model == "linear" else "nvidia-titan-v"
 
     def estimate(unit: lp.TranslationUnit) -> None:
-        cache.clear_memory()
+        CACHE.clear()
         lpp.estimate(unit, device=device, model=model, n=2048)
 
     def passes(unit: lp.TranslationUnit) -> None:
@@ -124,7 +123,7 @@ def test_a_new_kernel_is_predicted_within_a_few_times_loopys_passes(race: Race, 
 
 def test_counts_are_read_from_a_file_faster_than_counted(race: Race) -> None:
     def read(unit: lp.TranslationUnit) -> None:
-        cache.clear_memory()
+        CACHE.clear()
         with lp.CacheMode(True):  # Loopy's own caches stay unused, because none of its passes run
             lpp.count(unit)
 
@@ -147,7 +146,7 @@ def test_a_cached_result_is_read_from_a_file_faster_than_computed(
     compute = partial(query, n=1024, device="nvidia-titan-v")
 
     def read(unit: lp.TranslationUnit) -> None:
-        cache.clear_memory()
+        CACHE.clear()
         with lp.CacheMode(True):
             compute(unit)
 
@@ -185,7 +184,7 @@ def test_a_known_kernel_is_estimated_faster_than_islpy_evaluates_its_counts(
     race: Race, properties: PropertyVector
 ) -> None:
     unit = tiled()
-    race(calls(lambda: lpp.estimate(unit, device=DEVICE, **SIZES)), by_islpy(properties, CALLS), 1.3)
+    race(calls(lambda: lpp.estimate(unit, device=DEVICE, **SIZES)), by_islpy(properties, CALLS), 1.5)
 
 
 def test_a_million_sizes_are_estimated_faster_than_islpy_evaluates_their_counts(

@@ -19,12 +19,13 @@ from typing import Any
 import msgspec
 from parts.titan_v import DEVICE, Analysis, Row, gathered, measured_kernels
 
+from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.pipeline_shares import busy_seconds
+from loopyperf.models.program_timing import timing
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.corrected import SeenKernel
-from loopyperf.stages.stages import staged
 
 Step = tuple[str, Callable[[], None]]
 """the name of a step, and a function that adds its results to the analysis"""
@@ -67,10 +68,10 @@ def steps(kernel: SeenKernel, analysis: Analysis) -> Iterator[Step]:
         analysis.seconds[name] = float(DEVICE_MODELS[name].time(timed()).seconds)
 
     def place() -> None:
-        assert kernel.stages is not None
-        analysis.reasons = sorted({array.reason for array in kernel.stages.machine.unsure.values()})
-        others = (staged(kernel.profile, timed().device, place) for place in kernel.stages.machine.alternatives)
-        analysis.otherwise = [dict(busy_seconds(other.timed)) for other in others]
+        machine = compile_profile(kernel.profile, DEVICE)
+        analysis.reasons = sorted({array.reason for array in machine.unsure.values()})
+        others = (compile_profile(kernel.profile, DEVICE, place) for place in machine.alternatives)
+        analysis.otherwise = [dict(busy_seconds(timing(other, DEVICE))) for other in others]
 
     yield "pipelines", add_counts
     yield "features", add_features

@@ -25,10 +25,10 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import median_log_error
+from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.errors import LoopyperfError
 from loopyperf.executors import TimeIsUp, limited
 from loopyperf.explain.waiting import StallReason
-from loopyperf.measurement.backends.cuda_program import for_cuda
 
 DEVICE = "nvidia-h200"
 MEASURED = Path(__file__).parents[1] / "fits" / DEVICE / "raw" / "transformed-kernels.jsonl.xz"

@@ -78,7 +78,7 @@ from .search.split import Split as Split
 from .search.split import split as split
 from .stages.case import Case as Case
 from .stages.case import count as count
-from .stages.stages import instruction_graph as instruction_graph
-from .stages.stages import kernel_profile as kernel_profile
-from .stages.stages import machine_program as machine_program
-from .stages.stages import timed_program as timed_program
+from .stages.compile import machine_program as machine_program
+from .stages.profile import instruction_graph as instruction_graph
+from .stages.profile import kernel_profile as kernel_profile
+from .stages.timing import timed_program as timed_program

@@ -266,10 +266,13 @@ def user_data_stamp() -> Hashable | None:
 
     None if a file changed so recently that its next change might get the same modification time.
     """
-    found: list[object] = [user_data_name()]
+    own = user_data_name()
+    if not os.path.exists(own):  # noqa: PTH110 - no need for a Path
+        return own
+    found: list[object] = [own]
     newest = 0
     for name in LOOKED_UP:
-        for folder, _, files in os.walk(f"{found[0]}/{name}"):
+        for folder, _, files in os.walk(f"{own}/{name}"):
             for path in (folder, *(f"{folder}/{file}" for file in files)):
                 try:
                     state = os.stat(path)  # noqa: PTH116 - no need for a Path

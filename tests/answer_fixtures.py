@@ -53,7 +53,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def forbidden() -> None:
         monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
-        for owner, name in ((on_device, "cached_profile"), (KernelStructure, "profile")):
+        for owner, name in ((on_device, "kernel_profile"), (KernelStructure, "profile")):
             monkeypatch.setattr(owner, name, lambda *_, **__: pytest.fail("a graph"))
 
     return forbidden

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
 from loopyperf.calibration import residual_model
-from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE
 
 pytest_plugins = ["tests.answer_fixtures"]
 
@@ -108,7 +108,7 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def clear_counts() -> None:
     """Clear the cached counts of earlier tests."""
-    recent.clear_memory()
+    CACHE.clear()
 
 
 @pytest.fixture

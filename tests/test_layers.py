@@ -93,4 +93,21 @@ def test_estimating_needs_neither_scipy_nor_pyopencl():
     assert {"scipy", "pyopencl"} & imported == set()
 
 
+ESTIMATE = """
+import sys
+import loopyperf as lpp
+from tests.kernels import doubled
+
+lpp.estimate(doubled(), n=1024, device="nvidia-titan-v", model="pipeline")
+print(*(name for name in sys.modules if name.startswith("loopyperf.")))
+"""
+
+
+def test_estimating_loads_no_module_that_measures_or_belongs_to_another_model() -> None:
+    run = subprocess.run([sys.executable, "-c", ESTIMATE], cwd=ROOT, capture_output=True, text=True, check=True)
+    packages = {".".join(name.split(".")[1:3]) for name in run.stdout.split()}
+    assert "pipeline.simulator" in packages
+    assert {name for name in packages if name.startswith("measurement") or "literature" in name} == set()
+
+
 # }}}

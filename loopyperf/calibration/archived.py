@@ -8,24 +8,31 @@ from datetime import UTC, datetime
 import msgspec
 
 from loopyperf.calibration.accuracy import PLAIN
-from loopyperf.calibration.choice import FitChoice, measured_device
+from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.fit import Measured, drawn_to, observe, prior_fit
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import possible
+from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import check_options
 from loopyperf.counts.property_vector import PAPER_PROPERTIES
+from loopyperf.device.description import Device
+from loopyperf.device.device_library import a_processor, description_or_none
 from loopyperf.errors import CalibrationError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.archive import Recording, read_archive
-from loopyperf.measurement.backends.cuda_program import for_cuda
 from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.environment import Configuration
+from loopyperf.measurement.environment import Configuration, Environment
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
 from loopyperf.models.catalog import find_fitted_model
+
+
+def measured_device(environment: Environment) -> Device | None:
+    """Return the device parameters for fits of *environment*'s device: its own, or those of all processors."""
+    return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)
 
 
 def fit_recording(

@@ -42,8 +42,9 @@ from loopyperf.measurement.environment import Arguments, Configuration, DeviceLi
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
-from loopyperf.stages.case import count, prepared
-from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
+from loopyperf.measurement.samples import SampledKernel, SamplingTask, take_samples
+from loopyperf.stages.case import Case, count, prepared
+from loopyperf.stages.timing import groups_at_once
 from loopyperf.units import listed, number_of
 
 NAMED = 6
@@ -172,7 +173,7 @@ def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archiv
 def _taken(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, repeats: int) -> SampledKernel:
     """Return samples of *case* taken while the device was not slow, or the last ones after *repeats* repeats."""
     task = sampling_task(machine, case)
-    described = saturation_notes(case.configuration.build(), machine, None, task.sizes)
+    described = groups_at_once(Case(case.configuration.build(), task.sizes), machine.environment.slug)
     while True:
         watch.wait()
         before = watch.latest

@@ -4,7 +4,9 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from math import inf
+from typing import Any
 
 from loopyperf.calibration.fit_library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.calibration.fits import Fit, Provenance
@@ -25,8 +27,6 @@ from loopyperf.device.parts import Lanes
 from loopyperf.device.substitutes import lacking
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
-from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.environment import Environment
 from loopyperf.units import in_percent
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
@@ -210,6 +210,16 @@ def _is_of(fit: Fit, slug: str) -> bool:
 # {{{ default device
 
 
+def backends() -> Any:
+    """Return the module of the backends, imported only here, since a prediction for a named device needs none."""
+    return import_module("loopyperf.measurement.backends")
+
+
+def open_backend(name: str) -> Any:
+    """Return the open backend *name*; see :func:`loopyperf.measurement.backends.open_backend`."""
+    return backends().open_backend(name)
+
+
 def resolved_device() -> str:
     """Return the name of the device that ``LOOPYPERF_DEVICE`` names, or of this machine's OpenCL device.
 
@@ -285,8 +295,3 @@ def requested_device(origin: Provenance) -> Device | None:
     if origin.described_as == PROCESSOR.stem:
         return a_processor()
     return description_or_none(origin.described_as or origin.slug)
-
-
-def measured_device(environment: Environment) -> Device | None:
-    """Return the device parameters for fits of *environment*'s device: its own, or those of all processors."""
-    return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)

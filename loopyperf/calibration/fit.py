@@ -31,7 +31,7 @@ from loopyperf.models.sampling import SampledProgram
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
-from loopyperf.stages.stages import timed_kernel
+from loopyperf.stages.timing import timed_program
 
 BUSY: ResultKind[dict[str, float]] = json_result_kind("busy", 4096, dict[str, float])
 """busy seconds by pipeline, cached so that another fit of the same kernels need not analyze them again"""
@@ -69,7 +69,7 @@ def _busy(
     program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
 ) -> dict[str, float]:
     def busy() -> dict[str, float]:
-        return busy_if_known(lambda: timed_kernel(Case(program, sizes, typical), device))
+        return busy_if_known(lambda: timed_program(Case(program, sizes, typical), device=device))
 
     return dict(found_once(BUSY, program, (device, typical, sizes), busy))
 

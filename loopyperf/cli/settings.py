@@ -22,7 +22,7 @@ from loopyperf.cli.streams import Declared, Output, form
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS
-from loopyperf.stages.compiled import COMPILERS
+from loopyperf.stages.compile import COMPILERS
 
 Number = int | float
 

@@ -83,6 +83,10 @@ class MachineProgram(Shown):
     """launches that execute instructions, in program order"""
     launched: tuple[tuple[str, int], ...]
     """(name of launch, number of executions); 0 executions for a launch without instructions"""
+    compiled: Mapping[str, Resources] | None = None
+    """resources that a real compiler reported for launches, by name; None for the compiler model"""
+    notes: tuple[str, ...] = ()
+    """notes on the compilation"""
 
     @property
     def unsure(self) -> Mapping[str, PrivateArray]:
@@ -122,7 +126,7 @@ class MachineProgram(Shown):
         )
 
 
-def compiled_program(
+def compile_profile(
     profile: KernelProfile,
     device: Device,
     placement: Placement = "likelier",
@@ -143,13 +147,13 @@ def compiled_program(
     known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
     with check_64_bit(profile.sizes), _uncollected():
         launches = tuple(
-            machine_launch(
+            _compile_launch(
                 each, known, placement, concurrent_groups, _left_out(profile, known), (compiled or {}).get(each.name)
             )
             for each in executed
         )
     launched = tuple((each.name, each.times) for each in profile.launches)
-    return MachineProgram(profile.kernel, profile.sizes, device.slug, placement, launches, launched)
+    return MachineProgram(profile.kernel, profile.sizes, device.slug, placement, launches, launched, compiled)
 
 
 def _left_out(profile: KernelProfile, device: Device) -> frozenset[str]:
@@ -176,7 +180,7 @@ def _uncollected() -> Generator[None]:
             gc.enable()
 
 
-def machine_launch(
+def _compile_launch(
     launch: LaunchProfile,
     device: Device,
     placement: Placement,
@@ -184,7 +188,7 @@ def machine_launch(
     leave_out: frozenset[str] = frozenset(),
     compiled: Resources | None = None,
 ) -> MachineLaunch:
-    """Return *launch* as compiled without the passes in *leave_out*; see :func:`compiled_program`."""
+    """Return *launch* as compiled without the passes in *leave_out*; see :func:`compile_profile`."""
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
     if local_memory is None:
         raise UncountableError(f"local memory of {launch.name} depends on a parameter; use loopy.fix_parameters")

@@ -30,9 +30,10 @@ from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, one_size
-from loopyperf.stages.compiled import Compiler
-from loopyperf.stages.stages import found_on_device, profiled_name
+from loopyperf.stages.case import Case, found_once, one_size
+from loopyperf.stages.compile import Compiler
+from loopyperf.stages.profile import profiled_name
+from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration
 
 MODULE = '''"""{kernel}, changed; before: {before}.
@@ -351,7 +352,8 @@ ADVICE: ResultKind[tuple[str, tuple[_Written, ...]]] = json_result_kind("advice"
 
 def advice_at(case: Case, device: Device) -> tuple[str, tuple[Advice, ...]]:
     """Return the name of the kernel of *case* and GPUPerf's advice on each of its launches."""
-    kernel, launches = found_on_device(ADVICE, case, device, _written)
+    key = device, case.typical, case.sizes
+    kernel, launches = found_once(ADVICE, case.kernel, key, lambda: _written(timed_program(case, device=device)))
     return kernel, tuple(
         Advice(launch, clock, Analysis(Inputs(**inputs), Parameters(**parameters)), benefits, scattered)
         for launch, clock, inputs, parameters, benefits, scattered in launches

@@ -94,23 +94,23 @@ def diagnosed(case: Case, predictor: Predictor, estimate: Estimate, *, findings:
 def _diagnosed(
     case: Case, predictor: Predictor, by: DevicePredictor, findings: bool, scaled: str | None, seconds: float
 ) -> Diagnosis:
-    (stages, _), words = by.stages(case), vocabulary(by.parameters)
-    simulated = by.time(stages.timed)
+    program, timed, words = by.machine(case), by.timing(case), vocabulary(by.parameters)
+    simulated = by.time(timed)
     factor = seconds / float(simulated.seconds) if scaled and simulated.seconds else 1.0
 
     def time(changed: Case, program: TimedProgram) -> float:
         return float(predictor.predict(changed)) if scaled else float(by.time(program).seconds)
 
-    pairs = zip(stages.machine.launches, stages.timed.launches, strict=True)
+    pairs = zip(program.launches, timed.launches, strict=True)
     reviews = tuple(
-        review_of(machine, launch, factor * by.time(stages.timed.alone(launch)).executing) for machine, launch in pairs
+        review_of(machine, launch, factor * by.time(timed.alone(launch)).executing) for machine, launch in pairs
     )
     whole = factor * float(simulated.seconds)
     found: tuple[Finding, ...] = ()
     tried: tuple[str, ...] = ()
     if findings and reviews:
         overhead = max(0.0, 1 - sum(each.seconds for each in reviews) / whole) if whole else 0.0
-        found, tried = findings_of(case, stages, reviews, whole, overhead, time)
+        found, tried = findings_of(case, program, timed, reviews, whole, overhead, time)
     cause = _cause(reviews, found, whole, words)
     return Diagnosis(
         scaled or by.model, whole, cause, reviews, found, words, scaled is not None, tried, simulated.left_out

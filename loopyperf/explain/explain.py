@@ -24,7 +24,7 @@ from loopyperf.predict.on_device import BOUND, DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, one_size, prepared
-from loopyperf.stages.compiled import Compiler
+from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, in_percent
 
 Found = TypeVar("Found")

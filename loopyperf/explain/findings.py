@@ -11,6 +11,7 @@ from typing import Any
 
 import loopy as lp
 
+from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.device.description import Device
 from loopyperf.device.parts import Lanes
 from loopyperf.explain import execution_candidates, memory_candidates
@@ -22,7 +23,7 @@ from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.stages.case import Case, prepared
-from loopyperf.stages.stages import Stages, timed_kernel
+from loopyperf.stages.timing import timed_program
 
 PREDICTIONS = 8
 """maximum number of changed kernels that are predicted"""
@@ -126,7 +127,13 @@ class Finding:
 
 
 def findings_of(
-    case: Case, stages: Stages, reviews: Sequence[LaunchReview], seconds: float, overhead: float, time: Seconds
+    case: Case,
+    program: MachineProgram,
+    timed: TimedProgram,
+    reviews: Sequence[LaunchReview],
+    seconds: float,
+    overhead: float,
+    time: Seconds,
 ) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     """Return the changes that would make a kernel faster, and those that were tried without a gain.
 
@@ -135,9 +142,9 @@ def findings_of(
     *seconds* is the run time of the kernel, by the model *time*, and *overhead* the share of launch overhead. At most
     :data:`PREDICTIONS` changed kernels are predicted; gains of less than 2 % are omitted.
     """
-    changes = _Changes(case, stages.timed.device, time)
+    changes = _Changes(case, timed.device, time)
     found: list[Finding] = []
-    for seen, candidate in candidates_of(case, stages, reviews, overhead):
+    for seen, candidate in candidates_of(case, program, timed, reviews, overhead):
         recipe, after = changes.best(recipes_of(seen, candidate), candidate, seconds)
         if recipe is None or (after is None and candidate.share < LIKELY):
             continue
@@ -205,7 +212,7 @@ class _Changes:
             with without_dumps(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 changed = replace(self.case, kernel=recipe.apply(self.case.kernel))
-                timed = timed_kernel(changed, self.device)
+                timed = timed_program(changed, device=self.device)
                 seconds = self.time(changed, timed)
         except Exception:  # Loopy propagates exceptions of isl, pymbolic and Python
             return None
@@ -236,13 +243,13 @@ def _bound_then(program: TimedProgram, seen: LaunchSeen, seconds: float) -> str:
 
 
 def candidates_of(
-    case: Case, stages: Stages, reviews: Sequence[LaunchReview], overhead: float
+    case: Case, program: MachineProgram, timed: TimedProgram, reviews: Sequence[LaunchReview], overhead: float
 ) -> Iterator[tuple[LaunchSeen, ChangeCandidate]]:
     """Yield the candidates of all launches, the longest launch first, and for each those with the largest waste."""
     given, kernel = as_translation_unit(case.kernel).default_entrypoint, prepared(case.kernel, case.sizes)
     for number in sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds):
-        launch = stages.timed.launches[number]
-        seen = LaunchSeen(stages.machine.launches[number], launch, reviews[number], kernel, given, case.sizes, overhead)
+        launch = timed.launches[number]
+        seen = LaunchSeen(program.launches[number], launch, reviews[number], kernel, given, case.sizes, overhead)
         finders = OF_PROCESSORS if launch.device.lanes == Lanes.IN_TURN else FINDERS
         found = [*execution_candidates.launched(seen)] or [each for find in finders for each in find(seen)]
         yield from ((seen, each) for each in sorted(found, key=lambda each: -each.share))

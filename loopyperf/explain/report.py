@@ -16,7 +16,7 @@ from loopyperf.explain.page import page_of
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS
-from loopyperf.stages.compiled import Compiler
+from loopyperf.stages.compile import Compiler
 
 
 @dataclass(frozen=True, slots=True, repr=False)

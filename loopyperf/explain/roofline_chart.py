@@ -467,10 +467,9 @@ def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) 
     key = (by.parameters, case.typical, case.sizes, *by.depends_on)
 
     def find() -> Roofline:
-        stages, notes = by.stages(case)
-        kernel = stages.timed
+        kernel = by.timing(case)
         found = roofline_of(kernel, by.model, _without_launching(by, kernel))
-        every = dict.fromkeys([*found.notes, *by.notes, *notes])
+        every = dict.fromkeys([*found.notes, *by.notes, *by.machine(case).notes])
         return replace(found, notes=tuple(Note(kind_of(note), note) for note in every))
 
     found = found_once(ROOFLINE, case.kernel, key, find)

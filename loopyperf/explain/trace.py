@@ -24,7 +24,7 @@ from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.case import Case, one_size
-from loopyperf.stages.compiled import Compiler
+from loopyperf.stages.compile import Compiler
 
 EVENTS = 30_000
 """default maximum number of events, about ten megabytes"""
@@ -273,7 +273,7 @@ def trace(
     case = Case(program, one_size(parameters, sizes), typical)
     by, estimate = shown_estimate(case, predictor, device=device, model=model, fit=fit, compiler=compiler)
     simulator = simulator_of(by)
-    kernel = simulator.stages(case)[0].timed
+    kernel = simulator.timing(case)
     launches = kernel.launches
     clock = float(OF_A_CYCLE) if in_cycles else simulator.parameters.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))

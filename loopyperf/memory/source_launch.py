@@ -49,15 +49,6 @@ def source_pattern(executed: ExecutedLaunch, origin: int) -> AccessPattern:
 # {{{ profile of a launch
 
 
-def source_profile(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelProfile:
-    """Return the profile of *kernel* at *sizes*, in warps of *warp_size* lanes.
-
-    Raises :class:`UncountableError` for a dependence on data without a typical value, and :class:`ParameterError` if
-    iterations overflow 64 bits.
-    """
-    return KernelStructure(kernel, typical).profile(sizes, warp_size)
-
-
 class KernelStructure:
     """The size-independent part of a kernel's profiles."""
 
@@ -67,7 +58,11 @@ class KernelStructure:
         self._launches: list[LaunchProgram] = []
 
     def profile(self, sizes: Mapping[str, int], warp_size: int = 32) -> KernelProfile:
-        """Return the profile of the kernel at *sizes*; see :func:`source_profile`."""
+        """Return the profile of the kernel at *sizes*, in warps of *warp_size* lanes.
+
+        Raises :class:`UncountableError` for a dependence on data without a typical value, and :class:`ParameterError`
+        if iterations overflow 64 bits.
+        """
         with check_64_bit(sizes):
             launches = tuple(
                 SourceLaunch(self._program(place), sizes, warp_size).profile()
@@ -96,7 +91,7 @@ class SourceLaunch:
     """A launch of a kernel at given sizes, from which its profile is built."""
 
     def __init__(self, program: LaunchProgram, sizes: Mapping[str, int], warp_size: int) -> None:
-        """Analyze the launch of *program*; see :func:`source_profile`."""
+        """Analyze the launch of *program* at *sizes*, in warps of *warp_size* lanes."""
         self.program, self.kernel, self.launch, self.sizes = program, program.kernel, program.launch, sizes
         self.executions = LaunchExecutions(program.counter, program.launch, sizes, warp_size)
         self.kinds = classes_of_warps(program, self.executions)

@@ -1,13 +1,14 @@
 """Catalog of the performance models; :data:`MODELS` maps names to models."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
+from typing import Any
 
 from loopyperf.errors import UnknownModelError
 from loopyperf.models import pipeline, roofline
 from loopyperf.models.analytic import on_last_core, rows_by
 from loopyperf.models.linear import linear_time, overlap_time
-from loopyperf.models.literature import gpumech, gpuperf_rows, mwp_cwp, transit, volkov, wfg
 from loopyperf.models.model_interface import DeviceModel, FittedModel, Model, RegressionModel, SampledModel
 from loopyperf.models.workload import ASPECTS, Aspect, busy_sides
 
@@ -22,6 +23,12 @@ GPUMECH_SEES: frozenset[Aspect] = frozenset({"latency of memory", "divergent war
 
 LEARNED = "learned"
 """Name of the model that corrects another model's prediction."""
+
+
+def _of_paper(module: str, name: str) -> Callable[..., Any]:
+    """Return the function *name* of a *module* of ``models/literature/``, which is imported at the first call."""
+    return lambda *given, **by: getattr(import_module(f"loopyperf.models.literature.{module}"), name)(*given, **by)
+
 
 MODELS: Mapping[str, Model] = {
     each.name: each
@@ -46,62 +53,62 @@ MODELS: Mapping[str, Model] = {
         DeviceModel(
             name="volkov",
             summary="roofline limited by occupancy and the latency of one warp (Volkov)",
-            rows=rows_by(volkov.cycles, volkov.sides),
+            rows=rows_by(_of_paper("volkov", "cycles"), _of_paper("volkov", "sides")),
             sees=VOLKOV_SEES,
         ),
         DeviceModel(
             name="transit",
             summary="balance between warps that compute and warps that wait for memory (Li)",
-            rows=rows_by(transit.cycles, transit.sides),
+            rows=rows_by(_of_paper("transit", "cycles"), _of_paper("transit", "sides")),
             sees=frozenset({*ROOFLINE_SEES, "latency of computation", "latency of memory"}),
         ),
         DeviceModel(
             name="mwp-cwp",
             summary="memory and computation warp parallelism, in three cases (Hong and Kim)",
-            rows=rows_by(mwp_cwp.cycles),
+            rows=rows_by(_of_paper("mwp_cwp", "cycles")),
             sees=MWP_CWP_SEES,
         ),
         DeviceModel(
             name="mwp-cwp-corrected",
             summary="MWP-CWP with computation latency; maximum of its cases (Lemeire)",
-            rows=rows_by(partial(mwp_cwp.cycles, corrected=True)),
+            rows=rows_by(partial(_of_paper("mwp_cwp", "cycles"), corrected=True)),
             sees=MWP_CWP_SEES | LATENCIES_AND_ILP,
         ),
         DeviceModel(
             name="wfg",
             summary="work flow graph of a warp: computation blocks and memory operations (Baghsorkhi)",
-            rows=rows_by(wfg.cycles),
+            rows=rows_by(_of_paper("wfg", "cycles")),
             sees=WFG_SEES,
         ),
         DeviceModel(
             name="wfg-corrected",
             summary="work flow graph that counts hidden computation once (Lemeire)",
-            rows=rows_by(partial(wfg.cycles, corrected=True)),
+            rows=rows_by(partial(_of_paper("wfg", "cycles"), corrected=True)),
             sees=WFG_SEES,
         ),
         DeviceModel(
             name="gpumech-rr",
             summary="intervals between stalls, round-robin scheduling (Huang)",
-            rows=rows_by(partial(gpumech.cycles, policy="rr")),
+            rows=rows_by(partial(_of_paper("gpumech", "cycles"), policy="rr")),
             sees=GPUMECH_SEES,
         ),
         DeviceModel(
             name="gpumech-rr-corrected",
             summary="intervals between stalls, round-robin scheduling, one issue per cycle (Lemeire)",
-            rows=rows_by(partial(gpumech.cycles, policy="rr", corrected=True)),
+            rows=rows_by(partial(_of_paper("gpumech", "cycles"), policy="rr", corrected=True)),
             sees=GPUMECH_SEES,
         ),
         DeviceModel(
             name="gpumech-gto",
             summary="intervals between stalls, greedy-then-oldest scheduling (Huang)",
-            rows=rows_by(partial(gpumech.cycles, policy="gto")),
+            rows=rows_by(partial(_of_paper("gpumech", "cycles"), policy="gto")),
             sees=GPUMECH_SEES,
         ),
         DeviceModel(
             name="gpuperf",
             summary="computation, serialization and memory time, less their overlap (Sim)",
-            rows=on_last_core(gpuperf_rows.gpuperf_rows),
-            notes=gpuperf_rows.gpuperf_notes,
+            rows=on_last_core(_of_paper("gpuperf_rows", "gpuperf_rows")),
+            notes=_of_paper("gpuperf_rows", "gpuperf_notes"),
             sees=frozenset({*LATENCIES_AND_ILP, "divergent warps"}),
         ),
         DeviceModel(

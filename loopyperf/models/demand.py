@@ -30,10 +30,14 @@ Made = TypeVar("Made")
 
 
 def cached_for_launch(launch: TimedLaunch, make: Callable[[TimedLaunch], Made]) -> Made:
-    """Return ``make(launch)``, computed on first use and cached for all models."""
-    if make not in launch.made:
-        launch.made[make] = make(launch)
-    return launch.made[make]
+    """Return ``make(launch)``, computed on first use for all models, like a cached property outside of its class.
+
+    *make* is a function or class of a module, not a lambda.
+    """
+    known, name = vars(launch), f"{make.__module__}.{make.__qualname__}"
+    if name not in known:
+        known[name] = make(launch)
+    return known[name]
 
 
 class LaunchDemand(WarpDemand):

@@ -169,7 +169,7 @@ TimedOnce = dict[Hashable, tuple[Timed, ...]]
 """Properties that determine an instruction's times -> its times; most instructions are copies of others."""
 
 
-def program_timing(machine: MachineProgram, device: Device) -> TimedProgram:
+def timing(machine: MachineProgram, device: Device) -> TimedProgram:
     """Return the timed program of a kernel on one core of *device*.
 
     :raises MissingNumberError: if a device parameter is unknown.

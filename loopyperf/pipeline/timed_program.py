@@ -6,7 +6,7 @@ of resident groups, and the memory levels that accesses reach. Models and the si
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import repeat
 from math import gcd
@@ -196,12 +196,10 @@ class TimedLaunch:
     """collisions of atomic updates that the time does not include, because data determines them"""
     substitutions: tuple[Substitution, ...]
     """assumed values of missing device parameters"""
-    made: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
-    """cache of model results by model; neither compared nor pickled"""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields without the cache of model results."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare} | {"made": {}}
+        """Return the fields only; cached values are not pickled."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def executed(self, shares: Mapping[int, float] | None = None) -> list[tuple[float, Instruction, tuple[Timed, ...]]]:
         """Return (mean executions per warp, instruction, latencies) for all instructions.

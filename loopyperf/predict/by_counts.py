@@ -24,7 +24,7 @@ from loopyperf.models.result import NAMED, Estimate, ModelTime, Seconds, no_inte
 from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.case import Case, CountingOptions, common_shape, count_at, has_arrays, usual_options
+from loopyperf.stages.case import USUAL, Case, CountingOptions, common_shape, count_at, has_arrays
 from loopyperf.units import in_percent, listed, ratio_in_words
 
 Floats = NDArray[np.float64]
@@ -153,7 +153,7 @@ class CountsPredictor(Predictor):
 
     def _options(self, typical: Mapping[str, Any] | None) -> CountingOptions:
         if typical is None and self.on_unknown == "refuse":
-            return usual_options(self.counting)
+            return USUAL[self.counting]
         return CountingOptions(self.counting, typical, on_unknown=self.on_unknown)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error, usual_answer
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import ResidualModel
+from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice, is_one_device
 from loopyperf.display import ReportText, Table, Tabular, called
@@ -24,6 +25,7 @@ from loopyperf.errors import (
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.model_interface import DeviceModel
+from loopyperf.models.program_timing import timing
 from loopyperf.models.result import NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import predictor, record_of
@@ -31,8 +33,9 @@ from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, one_size
-from loopyperf.stages.compiled import Compiler, check_compiler
-from loopyperf.stages.stages import profiled_name, staged, stages_of
+from loopyperf.stages.compile import Compiler, check_compiler
+from loopyperf.stages.profile import kernel_profile, profiled_name
+from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration, listed, number_of
 
 Record = Fit | ResidualModel
@@ -525,14 +528,13 @@ OCCUPANCIES: ResultKind[_Occupancies] = json_result_kind("occupancies", 256, _Oc
 def _at_occupancies(
     case: Case, device: Device, names: Sequence[str], concurrent_groups: Sequence[int] | None
 ) -> _Occupancies:
-    found = stages_of(case, device)
-    full, parameters = found.timed, found.timed.device
+    profile, full = kernel_profile(case, device=device), timed_program(case, device=device)
     if not full.launches:
         raise ParameterError(f"kernel {full.kernel!r} launches no groups at {dict(case.sizes)}; use larger sizes")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
     numbers = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
-    kernels = [staged(found.profile, parameters, concurrent_groups=groups).timed for groups in numbers]
+    kernels = [timing(compile_profile(profile, device, concurrent_groups=groups), device) for groups in numbers]
     warps = tuple(groups * longest.warps_per_group for groups in numbers)
     return full.kernel, numbers, warps, *_over_occupancy(names, kernels)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import structs
 
-from loopyperf.calibration.choice import requested_device
+from loopyperf.calibration.choice import requested_device, resolved_device
+from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import (
     SAMPLED,
     ResidualModel,
@@ -36,11 +37,13 @@ from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.models.static_features import counted_features, graph_features, lowered_launches, static_features
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
+from loopyperf.predict.estimate import Options
 from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate, time_by_pipelines
 from loopyperf.predict.predictor import Predictor
-from loopyperf.predict.sampled import samples_of
+from loopyperf.predict.sampled import opened_for_parts, samples_of
 from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
-from loopyperf.stages.stages import LANES, Stages, kernel_profile, staged
+from loopyperf.stages.profile import LANES, kernel_profile
+from loopyperf.stages.timing import timed_program
 
 LearnedChoice = ResidualModel | str | os.PathLike[str]
 """a residual model, or the path of one"""
@@ -77,14 +80,10 @@ class SeenKernel:
         return kernel_profile(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property
-    def stages(self) -> Stages | None:
-        """Return the analysis of the kernel on its device; None without device parameters."""
-        return staged(self.profile, self.device) if self.device else None
-
-    @property
     def timed(self) -> TimedProgram | None:
         """Return the timed program on its device; None without device parameters."""
-        return None if self.stages is None else self.stages.timed
+        case = Case(self.program, self.sizes, self.typical)
+        return timed_program(case, device=self.device) if self.device else None
 
     @cached_property
     def features(self) -> Features:
@@ -173,6 +172,21 @@ class CorrectedPredictor(Predictor):
                 f"{machine.environment.slug!r}; train one for it, or use a backend on {self.device!r}"
             )
         return machine
+
+
+def bound(model: str, options: Options) -> Predictor:
+    """Return the predictor for the given options."""
+    options.check_unused("a residual model", "counting", "on_unknown", "compiler")
+    fit, device = options.fit, options.device
+    if isinstance(fit, Fit):
+        raise ParameterError(f"model={model!r} needs a residual model, got a fit of {fit.model!r}")
+    machine = None if options.backend is None else opened_for_parts(options.backend)
+    name = device if isinstance(device, Device | None) else os.fspath(device)
+    if machine is not None:
+        learned = chosen_residual_model(name, fit, machine.environment.slug, machine.environment.backend)
+    else:
+        learned = chosen_residual_model(name, fit, "" if name or fit else resolved_device())
+    return CorrectedPredictor(model, learned.slug, learned=learned, machine=machine, arguments=options.arguments)
 
 
 def corrected_time(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:

@@ -11,7 +11,7 @@ import csv
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, TextIOWrapper
 from itertools import chain, groupby, islice
 from math import isfinite, prod
@@ -31,11 +31,13 @@ from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.files import LARGEST, Amount, Number, os_reason, read_bytes
 from loopyperf.kernel import Program
 from loopyperf.models.profiler_counters import Counters, LaunchCounters, counters_of, unit_of_metric
+from loopyperf.models.program_timing import timing
 from loopyperf.models.timing import notes_of
 from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of
 from loopyperf.stages.case import Case, one_size
-from loopyperf.stages.compiled import Compiler
+from loopyperf.stages.compile import Compiler, compile_case
+from loopyperf.stages.profile import kernel_profile
 from loopyperf.units import amount, listed, number_of
 
 
@@ -107,8 +109,10 @@ def counters(
             f"counters are Nsight Compute metrics, which exist for NVIDIA devices only; {known.slug!r} is from "
             f"{known.vendor}"
         )
-    stages, notes = simulator.stages(case, is_cuda=True)  # Nsight Compute profiles CUDA only
-    timed = stages.timed
+    # Nsight Compute profiles CUDA only.
+    profile = replace(kernel_profile(case, device=known), is_opencl=False)
+    machine = compile_case(case, profile, known, simulator.compiler)
+    timed = timing(machine, known)
     simulated = float(simulator.time(timed).seconds)
     factor = float(estimate) / simulated if simulated else 1.0
     return Counters(
@@ -116,10 +120,10 @@ def counters(
         sizes=dict(case.sizes),
         device=by.device,
         launches=counters_of(
-            stages.machine, timed, [factor * simulator.time(timed.alone(each)).executing for each in timed.launches]
+            machine, timed, [factor * simulator.time(timed.alone(each)).executing for each in timed.launches]
         ),
         estimate=estimate,
-        notes=(*notes_of(timed), *notes),
+        notes=(*notes_of(timed), *machine.notes),
         typical=dict(case.typical or {}),
     )
 

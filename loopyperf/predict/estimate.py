@@ -1,10 +1,11 @@
 """The functions :func:`predictor`, which binds a model to a device or a fit, and :func:`estimate`."""
 
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -12,11 +13,11 @@ from loopyperf.calibration.choice import (
     DEVICE_VARIABLE,
     WITHOUT_FIT,
     FitChoice,
+    backends,
     chosen_device,
     chosen_fit,
     fit_with_notes,
     requested_device,
-    resolved_device,
     usual_answer,
 )
 from loopyperf.calibration.fit_library import find_fit
@@ -30,17 +31,18 @@ from loopyperf.device.device_library import DeviceChoice, load_device
 from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.files import read_document, user_data_stamp
 from loopyperf.kernel import Program
-from loopyperf.measurement.backends import RUNNING
 from loopyperf.models.catalog import LEARNED, MODELS, find_model
 from loopyperf.models.model_interface import DeviceModel, FittedModel, RegressionModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.predict.by_counts import CountsPredictor
-from loopyperf.predict.corrected import CorrectedPredictor, chosen_residual_model
 from loopyperf.predict.on_device import DevicePredictor, on_wall_clock
 from loopyperf.predict.predictor import Predictor
-from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
+from loopyperf.stages.cache import CACHE, ResultKind
 from loopyperf.stages.case import Case, merged_sizes
-from loopyperf.stages.compiled import Compiler, check_compiler
+from loopyperf.stages.compile import Compiler, check_compiler
+
+if TYPE_CHECKING:
+    from loopyperf.predict.sampled import BackendChoice
 
 
 def estimate(
@@ -55,7 +57,7 @@ def estimate(
     on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
     compiler: Compiler = "model",
-    backend: BackendChoice | None = None,
+    backend: "BackendChoice | None" = None,
     arguments: Mapping[str, Any] | None = None,
     wall: bool = False,
     parameters: Mapping[str, Any] | None = None,
@@ -177,7 +179,7 @@ def estimate(
     (2,)
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
-    options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
+    options = Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
     _check_type("wall", wall, "True or False", bool)
     by, found = _predicted(_latest_predictor(model, options), case, model is fit is None, compiler)
     return on_wall_clock(found, by) if wall else found
@@ -188,7 +190,7 @@ def predictor(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | ResidualModel | None = None,
-    backend: BackendChoice | None = None,
+    backend: "BackendChoice | None" = None,
     counting: Counting | None = None,
     on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
@@ -234,7 +236,7 @@ def predictor(
     32 5.2e-05
     256 1.8e-05
     """
-    options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
+    options = Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
     options.check_types(model)
     return _bound(model, options)
 
@@ -284,7 +286,7 @@ def _predicted(by: Predictor, case: Case, is_default: bool, compiler: Compiler) 
     return other, other.predict(case)
 
 
-def _bound(model: str | None, options: "_Options") -> Predictor:
+def _bound(model: str | None, options: "Options") -> Predictor:
     fit = options.fit
     if model is not None:
         return _BINDERS[type(find_model(model))](model, options)
@@ -292,7 +294,7 @@ def _bound(model: str | None, options: "_Options") -> Predictor:
         return _usual(options)
     record = record_of(fit)
     found = replace(options, fit=record)
-    return _corrected(LEARNED, found) if isinstance(record, ResidualModel) else _fitted(None, found)
+    return _BINDERS[RegressionModel](LEARNED, found) if isinstance(record, ResidualModel) else _fitted(None, found)
 
 
 def record_of(fit: FitChoice | ResidualModel) -> Fit | ResidualModel:
@@ -305,7 +307,7 @@ def record_of(fit: FitChoice | ResidualModel) -> Fit | ResidualModel:
     return load_residual_model(path) if isinstance(MODELS.get(str(model)), RegressionModel) else find_fit("", path=path)
 
 
-def _latest_predictor(model: str | None, options: "_Options") -> Predictor:
+def _latest_predictor(model: str | None, options: "Options") -> Predictor:
     """Return the predictor for these options; a recent one is reused while the user's data files are unchanged."""
     options.check_types(model)
     device = os.environ.get(DEVICE_VARIABLE, "") if options.device is None else options.device
@@ -313,30 +315,28 @@ def _latest_predictor(model: str | None, options: "_Options") -> Predictor:
     stamp = user_data_stamp() if is_named and options.fit is options.backend is options.arguments is None else None
     if stamp is None:
         return _bound(model, options)
-    key = (model, options, device, os.environ.get("PYOPENCL_CTX"), stamp)
-    if key not in _latest:
+    given = options.counting, options.on_unknown, options.alternatives, options.compiler
+    key = (model, device, given, os.environ.get("PYOPENCL_CTX"), stamp)
+    found = CACHE.get(PREDICTORS, key)
+    if found is None:
         found = _bound(model, options)
-        if len(_latest) >= LATEST:
-            _latest.clear()
-        _latest[key] = found
-    return _latest[key]
+        CACHE.put(PREDICTORS, key, found)
+    return found
 
 
-LATEST = 64
-"""largest number of cached predictors"""
-_latest: dict[Hashable, Predictor] = {}
+PREDICTORS: ResultKind[Predictor] = ResultKind("predictor", 64)
 
 
 # {{{ options
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class Options:
     """The options of :func:`predictor` except the model."""
 
     device: DeviceChoice | None
     fit: FitChoice | ResidualModel | None
-    backend: BackendChoice | None
+    backend: "BackendChoice | None"
     counting: Counting | None
     on_unknown: OnUnknown
     alternatives: bool
@@ -394,7 +394,7 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 # {{{ binding of models to devices and fits
 
 
-def _usual(options: "_Options") -> Predictor:
+def _usual(options: Options) -> Predictor:
     """Return the predictor if neither model nor fit is given: the best fit, else the model for device parameters."""
     record, notes = usual_answer(options.device, _of_fit(options))
     if isinstance(record, Fit):
@@ -405,7 +405,7 @@ def _usual(options: "_Options") -> Predictor:
     )
 
 
-def _fitted(model: str | None, options: "_Options") -> Predictor:
+def _fitted(model: str | None, options: Options) -> Predictor:
     """Return the predictor for the given fit, or for the fit of *model* for the device."""
     backend, device = _of_fit(options), options.device
     if isinstance(options.fit, ResidualModel):
@@ -419,7 +419,7 @@ def _fitted(model: str | None, options: "_Options") -> Predictor:
     return _by_fit(chosen_fit(model, device, options.fit, backend), (), options)
 
 
-def _by_fit(fit: Fit, notes: tuple[str, ...], options: "_Options") -> Predictor:
+def _by_fit(fit: Fit, notes: tuple[str, ...], options: Options) -> Predictor:
     slim = structs.replace(fit, residuals=(), coverage=(), cross_validation=None)
     options.check_unused(repr(fit.model), "arguments")
     if fit.basis == "counts":
@@ -439,7 +439,7 @@ def _by_fit(fit: Fit, notes: tuple[str, ...], options: "_Options") -> Predictor:
     )
 
 
-def _on_device(model: str, options: "_Options") -> Predictor:
+def _on_device(model: str, options: Options) -> Predictor:
     options.check_unused(repr(model), "fit", "backend", "arguments", "counting", "on_unknown")
     parameters = chosen_device(options.device)
     return DevicePredictor(
@@ -447,40 +447,28 @@ def _on_device(model: str, options: "_Options") -> Predictor:
     )
 
 
-def _sampled(model: str, options: "_Options") -> Predictor:
-    options.check_unused(repr(model), "fit", "counting", "on_unknown", "compiler")
-    machine = opened_for_parts(options.backend, options.device)
-    return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=options.arguments)
-
-
-def _corrected(model: str, options: "_Options") -> Predictor:
-    options.check_unused("a residual model", "counting", "on_unknown", "compiler")
-    fit, device = options.fit, options.device
-    if isinstance(fit, Fit):
-        raise ParameterError(f"model={model!r} needs a residual model, got a fit of {fit.model!r}")
-    machine = None if options.backend is None else opened_for_parts(options.backend)
-    name = device if isinstance(device, Device | None) else os.fspath(device)
-    if machine is not None:
-        learned = chosen_residual_model(name, fit, machine.environment.slug, machine.environment.backend)
-    else:
-        learned = chosen_residual_model(name, fit, "" if name or fit else resolved_device())
-    return CorrectedPredictor(model, learned.slug, learned=learned, machine=machine, arguments=options.arguments)
-
-
-def _of_fit(options: "_Options") -> str | None:
+def _of_fit(options: Options) -> str | None:
     """Return the backend that a fit must be measured with; raises :class:`ParameterError` for an invalid name."""
     _check_type("backend", options.backend, "a name", str)
-    if options.backend is None or options.backend in RUNNING:
-        return cast("str | None", options.backend)
-    known = " or ".join(map(repr, RUNNING))
+    if options.backend is None:
+        return None
+    running: tuple[str, ...] = backends().RUNNING
+    if options.backend in running:
+        return cast("str", options.backend)
+    known = " or ".join(map(repr, running))
     raise ParameterError(f"the backend of a fit must be {known}, got {options.backend!r:.80}")
 
 
-_BINDERS: Mapping[type, Callable[[str, _Options], Predictor]] = {
+def _bound_in(module: str) -> Callable[[str, Options], Predictor]:
+    """Return the function ``bound`` of *module*, which is imported at the first call: it imports backends."""
+    return lambda model, options: import_module(module).bound(model, options)
+
+
+_BINDERS: Mapping[type, Callable[[str, Options], Predictor]] = {
     FittedModel: _fitted,
     DeviceModel: _on_device,
-    SampledModel: _sampled,
-    RegressionModel: _corrected,
+    SampledModel: _bound_in("loopyperf.predict.sampled"),
+    RegressionModel: _bound_in("loopyperf.predict.corrected"),
 }
 
 # }}}

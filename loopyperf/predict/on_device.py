@@ -7,7 +7,7 @@ If it is unsure which private arrays the compiler keeps in registers, the kernel
 placement. The second analysis reuses the source graphs; it is skipped if the placement is certain.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.compiler import Placement
-from loopyperf.compiler.machine_program import MachineProgram
-from loopyperf.compiler.resources import Resources
+from loopyperf.compiler.machine_program import MachineProgram, compile_profile
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import is_one_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import LoopyperfError, UnknownDeviceError
+from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.pipeline_shares import pipeline_shares
+from loopyperf.models.program_timing import timing
 from loopyperf.models.result import (
     Alternative,
     Answer,
@@ -48,8 +49,9 @@ from loopyperf.predict.by_counts import extrapolations, prediction_interval
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, common_shape, found_once, prepared
-from loopyperf.stages.compiled import Compiler, compiled_machine, installed_compilers
-from loopyperf.stages.stages import Stages, cached_profile, staged, timed_of
+from loopyperf.stages.compile import Compiler, machine_program, versions_of
+from loopyperf.stages.profile import kernel_profile
+from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration, listed
 
 Time = Callable[[TimedProgram], ModelTime]
@@ -99,19 +101,15 @@ class DevicePredictor(Predictor):
     def depends_on(self) -> tuple[object, ...]:
         """Return what times depend on besides the kernel and the device: the model, the fit, and the compiler."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
-        by = () if self.compiler == "model" else (self.compiler, *installed_compilers())
-        return self.model, fit, *by
+        return self.model, fit, *versions_of(self.compiler)
 
-    def stages(self, case: Case, *, is_cuda: bool = False) -> tuple[Stages, tuple[str, ...]]:
-        """Return the profile, machine program and timed program of *case*, and notes on its compilation.
+    def machine(self, case: Case) -> MachineProgram:
+        """Return the machine program of *case*."""
+        return machine_program(case, device=self.parameters, compiler=self.compiler)
 
-        With *is_cuda*, it is compiled as CUDA, even if it is an OpenCL kernel.
-        """
-        profile = cached_profile(case, self.parameters)
-        if is_cuda:
-            profile = replace(profile, is_opencl=False)
-        machine, _, notes = compiled_machine(case, profile, self.parameters, self.compiler)
-        return Stages(profile, machine, timed_of(machine, self.parameters)), notes
+    def timing(self, case: Case) -> TimedProgram:
+        """Return the timed program of *case*."""
+        return timed_program(case, device=self.parameters, compiler=self.compiler)
 
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer at one size, from the cache if it is there."""
@@ -121,15 +119,14 @@ class DevicePredictor(Predictor):
 
     def _through_all_stages(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer: every stage of a prediction, in order."""
-        device = self.parameters
-        profile = cached_profile(case, device)  # kernel/, idg/, memory/: instructions of warps and their accesses
-        # compiler/: the machine instructions and registers
-        machine, compiled, notes = compiled_machine(case, profile, device, self.compiler)
-        timed = timed_of(machine, device)  # models/: time and pipeline of each instruction
+        device, compiler = self.parameters, self.compiler
+        profile = kernel_profile(case, device=device)  # kernel/, idg/, memory/: instructions of warps, their accesses
+        machine = machine_program(case, device=device, compiler=compiler)  # compiler/: machine instructions, registers
+        timed = timed_program(case, device=device, compiler=compiler)  # models/: time and pipeline of each instruction
         answer = self.time(timed)  # models/: the run time and its breakdown
         if self.alternatives:
-            answer = with_alternatives(answer, Stages(profile, machine, timed), self.time, compiled)
-        return profile.kernel, replace(answer, unsure=tuple(machine.unsure), notes=(*answer.notes, *notes))
+            answer = with_alternatives(answer, profile, machine, device, self.time)
+        return profile.kernel, replace(answer, unsure=tuple(machine.unsure), notes=(*answer.notes, *machine.notes))
 
 
 def simulator_of(predictor: Predictor) -> DevicePredictor:
@@ -250,14 +247,13 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
 
 
 def with_alternatives(
-    answer: ModelTime, stages: Stages, time: Time, compiled: Mapping[str, Resources] | None = None
+    answer: ModelTime, profile: KernelProfile, machine: MachineProgram, device: Device, time: Time
 ) -> ModelTime:
     """Return the *answer* of *time* with the run times for other placements of unsure private arrays.
 
     If several arrays are unsure, all of them are placed in registers, or all of them in local (stack) memory. An
     interval spans the intervals of all placements. A placement without a time is mentioned in the notes.
     """
-    machine, device = stages.machine, stages.timed.device
     found: list[Alternative] = []
     spreads = [answer.interval]
     notes: list[str] = []
@@ -265,7 +261,8 @@ def with_alternatives(
         arrays = moved(machine, placement)
         assumption = f"{arrays_in_words(arrays)} in {placement}"
         try:
-            otherwise = time(staged(stages.profile, device, placement, compiled=compiled).timed)
+            moved_arrays = compile_profile(profile, device, placement, compiled=machine.compiled)
+            otherwise = time(timing(moved_arrays, device))
         except LoopyperfError as error:
             notes.append(f"no time if {assumption}: {error}")
             continue

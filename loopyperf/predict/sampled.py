@@ -18,12 +18,14 @@ from loopyperf.measurement.arguments import indices_made_up, made_arguments
 from loopyperf.measurement.backends import RUNNING, opened
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.environment import Arguments, Array, Configuration, Sizes
+from loopyperf.measurement.samples import SampledKernel, SamplingTask, take_samples
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
+from loopyperf.predict.estimate import Options
 from loopyperf.predict.on_device import answered_at, device_estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.case import Case, admitted_sizes, prepared
-from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
+from loopyperf.stages.timing import groups_at_once
 
 BackendChoice = str | Backend | RunsParts
 """the name of a backend, or an open one"""
@@ -67,6 +69,13 @@ class SampledPredictor(Predictor):
         return prepared(case.kernel).name, replace(answer, notes=notes)
 
 
+def bound(model: str, options: Options) -> Predictor:
+    """Return the predictor for the given options."""
+    options.check_unused(repr(model), "fit", "counting", "on_unknown", "compiler")
+    machine = opened_for_parts(options.backend, options.device)
+    return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=options.arguments)
+
+
 def samples_of(case: Case, backend: RunsParts, arguments: GivenArguments) -> SampledKernel:
     """Return the samples of *case* on *backend*, with *arguments*; missing arguments are generated.
 
@@ -76,7 +85,8 @@ def samples_of(case: Case, backend: RunsParts, arguments: GivenArguments) -> Sam
     run = made_case(case.kernel, case.sizes, arguments)
     kernel = prepared(case.kernel, run.sizes)
     task = SamplingTask(backend, run, kernel, run.sizes, Typical(case.typical or {}, item_named))
-    found = take_samples(task, described=saturation_notes(case.kernel, backend, case.typical, run.sizes))
+    described = groups_at_once(replace(case, sizes=run.sizes), backend.environment.slug)
+    found = take_samples(task, described=described)
     if not found.programs:
         raise ParameterError(f"kernel {kernel.name!r} launches no groups at {dict(run.sizes)}; nothing to sample")
     zeros = indices_made_up(kernel.loopy_kernel, arguments or {})

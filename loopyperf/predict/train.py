@@ -6,8 +6,7 @@ from concurrent.futures import Executor
 
 from msgspec import structs
 
-from loopyperf.calibration.archived import measured_kernels, provenance, within_the_model
-from loopyperf.calibration.choice import measured_device
+from loopyperf.calibration.archived import measured_device, measured_kernels, provenance, within_the_model
 from loopyperf.calibration.fit import (
     Measured,
     Row,

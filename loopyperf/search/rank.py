@@ -35,7 +35,7 @@ from loopyperf.search.task import (
 from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
 from loopyperf.stages.case import merged_sizes
-from loopyperf.stages.compiled import Compiler
+from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none could be predicted"

@@ -26,7 +26,7 @@ from loopyperf.search.task import Sizes, SizesSeen, Task, Unanswered, check_rank
 from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant, check_top
 from loopyperf.stages.case import merged_sizes
-from loopyperf.stages.compiled import Compiler
+from loopyperf.stages.compile import Compiler
 from loopyperf.units import number_of
 
 if TYPE_CHECKING:

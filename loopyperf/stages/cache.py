@@ -2,7 +2,8 @@
 
 A transformation search builds the same variant many times, and a script runs again tomorrow. Recent results stay in
 memory, and also in files unless the file cache is off. Each kind of result, such as counts or estimates, is a
-:class:`ResultKind` with its own file format. :func:`loopyperf.stages.case.found_once` makes the keys.
+:class:`ResultKind` with its own file format. :func:`loopyperf.stages.case.found_once` makes the keys of programs.
+Nothing else in loopyperf remembers a result for later calls.
 
 Files. Each result is one file, in a folder that processes and machines may share. A file is written under a temporary
 name and renamed, so a reader finds it complete or not at all, also over NFS and without a lock. Two processes with the
@@ -24,16 +25,17 @@ import re
 import sys
 import time
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import loopy
 import loopy.version
@@ -44,6 +46,7 @@ from loopyperf.counts.transcription import TranscriptError
 from loopyperf.display import note_from_json, note_to_json
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.files import os_reason, read_bytes, write_whole
+from loopyperf.stages.cache_keys import content_key
 from loopyperf.units import duration
 
 LOG = logging.getLogger("loopyperf")
@@ -311,10 +314,13 @@ class ResultKind(Generic[Found]):
     """unique name, part of keys"""
     kept: int
     """maximum number of results in memory"""
-    transcribed: Callable[[Found], bytes]
-    """encodes a result; raises :class:`msgspec.ValidationError` for one that can only be kept in memory"""
-    read: Callable[[bytes], Found]
+    transcribed: Callable[[Found], bytes] | None = None
+    """encodes a result; raises :class:`msgspec.ValidationError` for one that can only be kept in memory. None if no
+    result of this kind is stored in files."""
+    read: Callable[[bytes], Found] | None = None
     """decodes a result; raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` if invalid"""
+    is_analysis: bool = False
+    """whether memory also keeps results for programs that equal only themselves, as for kinds without files"""
 
 
 def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
@@ -336,43 +342,76 @@ def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
     return ResultKind(name, kept, transcribed, decoder.decode)
 
 
-def recalled(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Found:
-    """Return the result of *find*, from memory or a file if cached; *key* covers everything that it depends on."""
-    recent = _recent.setdefault(kind.name, _Recent(kind.kept))
-    known = recent.get(key)
-    if known is None:
-        known = _filed(kind, key, find)
-        recent.put(key, known)
-    return known
+class Cache:
+    """Results by kind and key: the most recently used ones in memory, over those in files."""
+
+    def __init__(self) -> None:
+        self._recent: dict[str, dict[Hashable, Any]] = {}
+        """results in memory by name of the kind, the latest last"""
+        self._contents: dict[tuple[int, bool], str] = {}
+        """content of each live program, since hashing a program's content takes longer than an estimate"""
+        self._numbers = count()
+        self._lock = Lock()
+
+    def find(self, kind: ResultKind[Found], key: str | None, make: Callable[[], Found]) -> Found:
+        """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on.
+
+        Of keys that start with :data:`OBJECT`, only analyses are cached, in memory. If the key is None, nothing is.
+        """
+        is_own = key is not None and key.startswith(OBJECT)
+        if key is None or (is_own and kind.read is not None and not kind.is_analysis):
+            return make()
+        found = self.get(kind, key)
+        if found is None:
+            folder = None if kind.read is None or is_own else cache_folder()
+            found = None if folder is None else _read_result(kind, folder, key)
+            if found is None:
+                found = _computed(kind, make)
+                if folder is not None:
+                    _write_result(kind, folder, key, found)
+            self.put(kind, key, found)
+        return found
+
+    def get(self, kind: ResultKind[Found], key: Hashable) -> Found | None:
+        """Return the result in memory; None if there is none."""
+        with self._lock:
+            recent = self._recent.setdefault(kind.name, {})
+            if (known := recent.pop(key, None)) is not None:
+                recent[key] = known  # the latest one is last
+            return known
+
+    def put(self, kind: ResultKind[Found], key: Hashable, found: Found) -> None:
+        """Keep *found* in memory, and drop the least recently used results of its kind."""
+        with self._lock:
+            recent = self._recent.setdefault(kind.name, {})
+            recent[key] = found
+            while len(recent) > kind.kept:
+                del recent[next(iter(recent))]
+
+    def content_of(self, program: object) -> str:
+        """Return the digest of the content of *program*; the first call for an object takes some milliseconds.
+
+        A program without a content text, or with Loopy's caches off (``LOOPY_NO_CACHE`` or
+        ``loopy.set_caching_enabled``), equals only itself: it has a number that starts with :data:`OBJECT`.
+        """
+        is_on = cast("bool", loopy.CACHING_ENABLED)
+        key = object.__hash__(program), is_on
+        if key not in self._contents:  # the finalizer may run at any time, so it calls no code of ours
+            weakref.finalize(program, self._contents.pop, key, None)
+            digest = content_key(program) if is_on else None
+            self._contents[key] = digest or f"{OBJECT}{next(self._numbers)}"
+        return self._contents[key]
+
+    def clear(self) -> None:
+        """Clear the results in memory."""
+        with self._lock:
+            self._recent.clear()
 
 
-def shared(name: str, kept: int, key: str, value: Found) -> Found:
-    """Return the value stored in memory under *key*, or store *value* and return it; keeps the latest *kept* values."""
-    recent = _recent.setdefault(name, _Recent(kept))
-    known = recent.get(key)
-    if known is None:
-        recent.put(key, value)
-    return value if known is None else known
-
-
-def clear_memory() -> None:
-    """Clear the memory cache."""
-    _recent.clear()
-
-
-def _filed(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Found:
-    folder = cache_folder()
-    if folder is None:
-        return _computed(kind, find)
-    transcript = read_entry(folder, key)
-    if transcript is not None:
-        # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
-        with suppress(TranscriptError, ValueError, RecursionError):
-            return kind.read(transcript)
-    found = _computed(kind, find)
-    with suppress(msgspec.ValidationError):
-        write_entry(folder, key, kind.transcribed(found))
-    return found
+CACHE = Cache()
+"""the only cache of a process"""
+OBJECT = "object "
+"""start of the key of a program that equals only itself"""
 
 
 def _computed(kind: ResultKind[Found], find: Callable[[], Found]) -> Found:
@@ -385,26 +424,15 @@ def _computed(kind: ResultKind[Found], find: Callable[[], Found]) -> Found:
     return found
 
 
-class _Recent:
-    """The most recently used results of one kind."""
-
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
-        self._by_key: OrderedDict[str, Any] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: str) -> Any:
-        with self._lock:
-            if key in self._by_key:
-                self._by_key.move_to_end(key)
-            return self._by_key.get(key)
-
-    def put(self, key: str, found: object) -> None:
-        with self._lock:
-            self._by_key[key] = found
-            while len(self._by_key) > self._kept:
-                self._by_key.popitem(last=False)
+def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | None:
+    transcript = read_entry(folder, f"{kind.name} {key}")
+    # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
+    with suppress(TranscriptError, ValueError, RecursionError):
+        return None if transcript is None or kind.read is None else kind.read(transcript)
+    return None
 
 
-_recent: dict[str, _Recent] = {}
-"""results in memory by name of the kind"""
+def _write_result(kind: ResultKind[Found], folder: Path, key: str, found: Found) -> None:
+    with suppress(msgspec.ValidationError):
+        if kind.transcribed is not None:
+            write_entry(folder, f"{kind.name} {key}", kind.transcribed(found))

@@ -40,8 +40,14 @@ class ContentError(LoopyperfError):
 
 def content_key(value: object) -> str | None:
     """Return the digest of :func:`content`; None if *value* has no content text."""
+    text = content_text(value)
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+def content_text(value: object) -> str | None:
+    """Return the :func:`content` of *value*; None if it has none."""
     try:
-        return hashlib.sha256(content(value).encode()).hexdigest()
+        return content(value)
     except (ContentError, AttributeError, RecursionError, ValueError):  # the last for integers of thousands of digits
         return None
 

@@ -1,11 +1,9 @@
-"""A kernel at given sizes, the task of a predictor, and the analyses of a kernel that run once."""
+"""A kernel at given sizes, the task of a predictor, and the cached analyses of a kernel that do not depend on sizes."""
 
-import weakref
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar, cast, get_args
 
 import islpy as isl
 import loopy as lp
@@ -26,9 +24,8 @@ from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted, superfluous_sizes
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
-from loopyperf.stages import cache as recent
-from loopyperf.stages.cache import ResultKind, json_result_kind, recalled
-from loopyperf.stages.cache_keys import content_key
+from loopyperf.stages.cache import CACHE, ResultKind, json_result_kind
+from loopyperf.stages.cache_keys import content_text
 from loopyperf.units import number_in_words
 
 
@@ -58,17 +55,20 @@ def _check_fits(kernel: lp.LoopKernel, sizes: Mapping[str, Any]) -> None:
         # Models have limits of their own beyond 62 bits, and counts have none.
         if dtype.kind not in "iu" or dtype.itemsize == 8:
             continue
-        limits = np.iinfo(dtype)
+        bits = 8 * dtype.itemsize - (dtype.kind == "i")
+        least, most = -(2**bits) if dtype.kind == "i" else 0, 2**bits - 1
         for value in _integers_in(sizes[name]):
-            if not limits.min <= value <= limits.max:
+            if not least <= value <= most:
                 raise ParameterError(
                     f"size {name} is {number_in_words(value)}, but argument {name} of {kernel.name!r:.80} is {dtype}, "
-                    f"at most {limits.max:,}; use a smaller size, or declare it as lp.ValueArg({name!r}, np.int64)"
+                    f"at most {most:,}; use a smaller size, or declare it as lp.ValueArg({name!r}, np.int64)"
                 )
 
 
 def _integers_in(size: Any) -> Iterable[int]:
     """Return the integers among the values of *size*; of an array of an integer type, the smallest and the largest."""
+    if type(size) is int:
+        return (size,)
     values: Any = (size,)
     if isinstance(size, np.ndarray):
         array = cast("NDArray[Any]", size)
@@ -88,6 +88,23 @@ def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any])
     if twice:
         raise ParameterError(f"size {', '.join(map(repr, twice))} is given twice, as a keyword and in parameters")
     return {**parameters, **sizes}
+
+
+def case_of(
+    program: Program | Case,
+    typical: Mapping[str, Any] | None,
+    parameters: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+) -> Case:
+    """Return *program* at the sizes given as keywords and in *parameters*, or *program* itself if it is a case.
+
+    Raises :class:`ParameterError` for sizes and typical values in addition to those of a case.
+    """
+    if not isinstance(program, Case):
+        return Case(program, merged_sizes(parameters, sizes), typical)
+    if sizes or parameters or typical:
+        raise ParameterError("a Case already has sizes and typical values; drop typical=, parameters= and the sizes")
+    return program
 
 
 def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,12 +139,12 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 Found = TypeVar("Found")
-PREPARED = 16
-"""number of recent programs whose analyses stay in memory for equal programs, even after they are collected"""
-STRUCTURES = 64
-"""number of kernel structures kept in memory, of some hundred kilobytes each"""
+PREPARED: ResultKind[Kernel] = ResultKind("prepared", 64)
+"""kernels after Loopy's passes, of some hundred kilobytes each"""
+STRUCTURES: ResultKind[KernelStructure] = ResultKind("structure", 64)
+"""size-independent analyses, of some hundred kilobytes each"""
 COUNTS = ResultKind[KernelCounts](
-    "counts", 256, counts_as_json, lambda transcript: KernelCounts.of(read_counts(transcript))
+    "counts", 256, counts_as_json, lambda transcript: KernelCounts.of(read_counts(transcript)), is_analysis=True
 )
 """counts, ten to a hundred kilobytes each in memory"""
 GROUP: ResultKind[Group] = json_result_kind("group", 4096, Group)
@@ -149,11 +166,10 @@ class CountingOptions:
         if self.typical is not None:
             check_typical_values(self.typical)
 
-    @property
-    def key(self) -> Hashable:
-        """Return a key that identifies these options."""
-        given = repr(sorted(self.typical.items())) if self.typical else ""
-        return self.counting, given, self.sub_group_size, self.on_unknown, self.layout
+    @cached_property
+    def text(self) -> str | None:
+        """Return the options as part of a key, made once, since it takes as long as an estimate; None if impossible."""
+        return content_text((self.counting, self.typical, self.sub_group_size, self.on_unknown, self.layout))
 
     def count(self, kernel: Kernel) -> KernelCounts:
         """Return the counts of *kernel* with these options; see :func:`count`."""
@@ -166,10 +182,10 @@ class CountingOptions:
         )
 
 
-@cache
-def usual_options(counting: Counting) -> CountingOptions:
-    """Return the default options with *counting*; cached, since a search uses only these."""
-    return CountingOptions(counting)
+USUAL: Mapping[Counting, CountingOptions] = {
+    counting: CountingOptions(counting) for counting in cast("tuple[Counting, ...]", get_args(Counting))
+}
+"""the default options, made once, since a search uses only these"""
 
 
 def count(
@@ -182,8 +198,7 @@ def count(
 ) -> KernelCounts:
     """Return the counts of a kernel as exact functions of its sizes.
 
-    Loopy's preprocessing and the counting run once per program object, and the result lives as long as the object.
-    Results for recent programs stay longer, so an equal program is not counted again.
+    Loopy's preprocessing and the counting run once for equal programs while the result is in the cache.
 
     Parameters
     ----------
@@ -265,27 +280,19 @@ def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel
 
     Argument arrays are contiguous, except for the strides and offsets among *sizes*.
     """
-    return _shared_analysis(program).kernel_of(program).laid_out(sizes or {})
+    kernel = CACHE.find(PREPARED, CACHE.content_of(checked_program(program)), lambda: load_kernel(program))
+    return kernel.laid_out(sizes or {})
 
 
 def structure_of(case: Case) -> KernelStructure:
-    """Return the size-independent analysis of the kernel of *case*.
-
-    The latest :data:`STRUCTURES` programs keep their latest structure.
-    """
-    analysis = _shared_analysis(case.kernel)
-    kernel = analysis.kernel_of(case.kernel)
+    """Return the size-independent analysis of the kernel of *case*, cached."""
+    kernel = prepared(case.kernel)
     layout = _layout(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
-    key = CountingOptions(typical=case.typical, layout=layout).key
-    if analysis.structure is None or analysis.structure[0] != key:
-        given = Typical(case.typical or {}, item_named)
-        if analysis.structure is None:
-            _structured.append(weakref.ref(analysis))
-        while len(_structured) > STRUCTURES:
-            if (oldest := _structured.popleft()()) is not None:
-                oldest.structure = None
-        analysis.structure = key, KernelStructure(kernel.laid_out(dict(layout)), given)
-    return analysis.structure[1]
+
+    def structure() -> KernelStructure:
+        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}, item_named))
+
+    return found_once(STRUCTURES, case.kernel, (case.typical, layout), structure)
 
 
 def prepared_group(program: Program) -> Group:
@@ -296,12 +303,16 @@ def prepared_group(program: Program) -> Group:
 def found_once(kind: ResultKind[Found], program: Program, inputs: tuple[Any, ...], find: Callable[[], Found]) -> Found:
     """Return the result of *find*, cached; it must depend only on *program* and *inputs*.
 
-    The result is not cached if *program* or *inputs* has no content key, or if Loopy's caches are off
-    (``LOOPY_NO_CACHE`` or ``loopy.set_caching_enabled``).
+    The result is not cached if *inputs* have no content text. See :meth:`Cache.content_of` for programs without one.
     """
-    content = _analysis(program).content_of(program) if lp.CACHING_ENABLED else None
-    key = None if content is None else content_key((kind.name, content, engine_is_exact(), *inputs))
-    return find() if key is None else recalled(kind, key, find)
+    return _found(kind, program, content_text(inputs), find)
+
+
+def _found(kind: ResultKind[Found], program: Program, inputs: str | None, find: Callable[[], Found]) -> Found:
+    if inputs is None:
+        return find()
+    engine = "" if engine_is_exact() else " without barvinok"
+    return CACHE.find(kind, f"{CACHE.content_of(checked_program(program))}{engine} {inputs}", find)
 
 
 def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
@@ -319,12 +330,7 @@ def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _counted(program: Program, options: CountingOptions) -> KernelCounts:
-    analysis = _analysis(program)
-    if options.key not in analysis.counted:
-        analysis.counted[options.key] = found_once(
-            COUNTS, program, (options,), lambda: options.count(prepared(program))
-        )
-    return analysis.counted[options.key]
+    return _found(COUNTS, program, options.text, lambda: options.count(prepared(program)))
 
 
 # {{{ counting without barvinok
@@ -352,58 +358,6 @@ def _equal_to(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
         assumed = SizeAssumptions(kernel.assumptions)
         raise not_admitted(sizes, assumed.on(assumed.parameters))
     return assumptions
-
-
-# }}}
-
-
-# {{{ cache of analyses per program object
-
-
-@dataclass(slots=True, weakref_slot=True, eq=False)
-class _Analysis:
-    """Cached analyses of a program object; must not refer to the object, which would then never be collected."""
-
-    kernel: Kernel | None = None
-    content: str | None = ""
-    """digest of the content; None if there is none, empty if not computed yet"""
-    counted: dict[Hashable, KernelCounts] = field(default_factory=dict[Hashable, KernelCounts])
-    structure: tuple[Hashable, KernelStructure] | None = None
-    """(options, structure) of the latest structure"""
-
-    def kernel_of(self, program: Program) -> Kernel:
-        """Return *program* after Loopy's preprocessing, which runs on the first call."""
-        if self.kernel is None:
-            self.kernel = load_kernel(program)
-        return self.kernel
-
-    def content_of(self, program: Program) -> str | None:
-        """Return the digest of the content of *program*; the first call takes some milliseconds."""
-        if self.content == "":
-            self.content = content_key(program)
-        return self.content
-
-
-_structured: deque[weakref.ref[_Analysis]] = deque()
-"""analyses with a structure, latest last"""
-_analyses: dict[int, _Analysis] = {}
-"""analyses by object hash, since hashing a program's content takes longer than an estimate"""
-
-
-def _analysis(program: Any) -> _Analysis:
-    key = object.__hash__(checked_program(program))
-    if key not in _analyses:  # the finalizer may run at any time, so it calls no code of ours
-        weakref.finalize(program, _analyses.pop, key, None)
-        _analyses[key] = _Analysis()
-    return _analyses[key]
-
-
-def _shared_analysis(program: Program) -> _Analysis:
-    """Return the analysis of *program*, or that of an equal one among the latest :data:`PREPARED` programs."""
-    analysis = _analysis(program)
-    if analysis.kernel is None and lp.CACHING_ENABLED and (content := analysis.content_of(program)) is not None:
-        analysis = _analyses[object.__hash__(program)] = recent.shared("programs", PREPARED, content, analysis)
-    return analysis
 
 
 # }}}

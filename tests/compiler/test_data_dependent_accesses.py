@@ -15,7 +15,7 @@ from loopyperf.compiler.value_numbering import without_common_subexpressions, wi
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg, Instruction
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
+from tests.profiles import source_profile
 from tests.random_branches import Branches
 
 DEVICE = "nvidia-v100"

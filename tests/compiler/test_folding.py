@@ -7,9 +7,9 @@ from loopyperf.compiler.folding import without_index_arithmetic
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.machine_graphs import source
 from tests.idg.patterns import flat, unit
+from tests.profiles import source_profile
 
 
 def folded(code: str) -> Idg:

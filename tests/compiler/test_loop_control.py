@@ -7,10 +7,10 @@ from loopyperf.compiler.loop_control import copies, with_loop_control
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.machine_graphs import folded, source
 from tests.idg.patterns import flat
 from tests.machine_code.kernels import tiled_multiplication
+from tests.profiles import source_profile
 
 
 def test_recomputed_invariants_do_not_depend_on_earlier_iterations() -> None:

@@ -18,9 +18,9 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, Item, LoopBound
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 from tests import private_array_kernels as kernels
+from tests.profiles import source_profile
 
 
 def array(build: kernels.Build) -> PrivateArray:

@@ -12,8 +12,8 @@ from loopyperf.idg import Idg
 from loopyperf.idg.graph import executions
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.private_reuse import Moved, StackReuse
-from loopyperf.memory.source_launch import source_profile
 from tests import private_array_kernels as kernels
+from tests.profiles import source_profile
 
 LINES = 128
 """bytes that a float of 32 lanes takes on the stack"""

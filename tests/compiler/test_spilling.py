@@ -16,12 +16,12 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
 from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import loops_in
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.construction.test_random_graphs import LONG
 from tests.idg.machine_graphs import kinds, source
 from tests.idg.patterns import flat
 from tests.idg.random_graph_kernels import for_random_kernels, loaded
 from tests.idg.stored_values import stored
+from tests.profiles import source_profile
 from tests.random_kernels import RandomKernel
 
 LANES = "{[i]: 0<=i<32}"

@@ -8,10 +8,10 @@ from loopyperf.compiler.stack_memory import with_stack_memory
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 from tests import private_array_kernels as kernels
 from tests.idg.stored_values import stored
+from tests.profiles import source_profile
 
 ALL = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 

@@ -9,7 +9,7 @@ import pytest
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.compiler.identities import with_fused_multiply_adds
-from loopyperf.compiler.machine_program import compiled_program
+from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.device_library import given_device
@@ -18,10 +18,10 @@ from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 from tests.machine_code.compiler_rule_kernels import forces, sums_of_rows
 from tests.machine_code.kernels import naive_multiplication
+from tests.profiles import source_profile
 
 
 def source(unit: object, **sizes: int) -> Idg:
@@ -103,9 +103,9 @@ def test_garbage_collection_is_restored_after_compilation_or_error() -> None:
         for switch_collection in (gc.enable, gc.disable):
             switch_collection()
             before = gc.isenabled()
-            compiled_program(profile, device)
+            compile_profile(profile, device)
             with pytest.raises(OccupancyError):
-                compiled_program(profile, device, concurrent_groups=1_000)
+                compile_profile(profile, device, concurrent_groups=1_000)
             assert gc.isenabled() is before
     finally:
         (gc.enable if was_enabled else gc.disable)()

@@ -12,8 +12,8 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.patterns import flat, unit
+from tests.profiles import source_profile
 
 TARGETS = {True: VolatileMemPyOpenCLTarget(), False: lp.PyOpenCLTarget()}
 

@@ -11,8 +11,8 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.patterns import unit
+from tests.profiles import source_profile
 
 
 def source(

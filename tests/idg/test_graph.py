@@ -17,7 +17,7 @@ from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.program import Dependence, Opcode, common_depth
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.stages.stages import timed_kernel
+from loopyperf.stages.timing import timed_program
 from loopyperf.units import Word
 
 
@@ -139,7 +139,7 @@ def test_kernel_graph_has_only_enum_members_as_kinds_and_subsystems(dtype: type)
         lang_version=(2018, 2),
     )
     unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
-    (launch,) = timed_kernel(lpp.Case(unit, {"n": 1024}), lpp.load_device("nvidia-v100")).launches
+    (launch,) = timed_program(lpp.Case(unit, {"n": 1024}), device=lpp.load_device("nvidia-v100")).launches
     graphs = [*(program.graph for program in launch.programs.values()), lpp.instruction_graph(unit, n=1024)]
     every = [each for graph in graphs for each in graph.instructions]
     assert len({each.kind for each in every}) > 5

@@ -2,7 +2,7 @@
 
 import loopy as lp
 
-from loopyperf.measurement.backends.cuda_program import for_cuda
+from loopyperf.compiler.cuda_code import for_cuda
 
 
 def linearized(program: lp.TranslationUnit) -> lp.TranslationUnit:

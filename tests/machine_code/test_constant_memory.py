@@ -10,8 +10,8 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg.program import Opcode
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.kernels import integers, make_kernel
+from tests.profiles import source_profile
 
 from .cuda_source import cuda_source
 

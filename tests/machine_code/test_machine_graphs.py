@@ -10,7 +10,7 @@ from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
+from tests.profiles import source_profile
 
 from .branch_decisions import usual
 from .catalog import ENGINEERING, KNOWN

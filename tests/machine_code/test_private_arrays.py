@@ -13,10 +13,10 @@ from loopyperf.compiler.private_arrays import private_arrays
 from loopyperf.compiler.resources import compiled, library
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests import private_array_kernels as kernels
 from tests import sample_and_all
 from tests.corpora.titan_v import needs_archive
+from tests.profiles import source_profile
 
 from .branch_decisions import around_calls
 from .cuda_source import cuda_source

@@ -10,8 +10,8 @@ from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from test_kernels.optimization_steps.reduction import STEPS, reduction
+from tests.profiles import source_profile
 
 from .conftest import Build
 from .cuda_source import CudaSource, cuda_source

@@ -7,7 +7,7 @@ from loopyperf.compiler.registers import Registers, estimated_registers
 from loopyperf.compiler.resources import compiled, library
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
+from tests.profiles import source_profile
 
 from .catalog import CATALOG
 from .cuda_source import cuda_source

@@ -8,8 +8,8 @@ import pytest
 from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.corpora.titan_v import needs_archive
+from tests.profiles import source_profile
 
 from .branch_decisions import around_calls
 from .instruction_counts import Tally

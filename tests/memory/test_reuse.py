@@ -9,8 +9,8 @@ import pytest
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.memory.footprints import Cache, Window, WorkingSets, working_sets
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.patterns import flat, written
+from tests.profiles import source_profile
 
 LINE = 128
 

@@ -14,7 +14,7 @@ from loopyperf.device.parts import Scheduling, SharedPipeline
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.workload import ASPECTS, Aspect, Lambdas, TwoPipelines, Workload
-from loopyperf.stages.stages import timed_kernel
+from loopyperf.stages.timing import timed_program
 from tests import sample_and_all
 from tests.kernels import floats, make_kernel
 from tests.models.analytic_models import MODELS as RUNS
@@ -88,7 +88,7 @@ def test_dependences_change_pipeline_times_but_not_counts():
     )
     chain, pair = ({name: count() for name, count in lpp.count(each).properties().items()} for each in units)
     assert chain == pair
-    chain, pair = (busy_seconds(timed_kernel(lpp.Case(each, {}), V100)) for each in units)
+    chain, pair = (busy_seconds(timed_program(lpp.Case(each, {}), device=V100)) for each in units)
     assert {name for name in chain if chain[name] != pair[name]} == {"latency"}
     assert chain["latency"] > pair["latency"]
 

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.cli.device_text import Answering
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.stages.stages import staged
+from tests.profiles import timed_on
 
 SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
 N = 64
@@ -76,7 +76,7 @@ def test_every_model_has_a_time_for_every_device(make: Callable[[], lp.Translati
     graphs = cache(lambda lanes: lpp.kernel_profile(unit, warp_size=lanes, n=N))
     for slug in SLUGS:
         device = lpp.load_device(slug)
-        kernel = staged(graphs(device.warp_size), device).timed
+        kernel = timed_on(graphs(device.warp_size), device)
         for model in DEVICE_MODELS.values():
             found = model.time(kernel)
             assert 0 < float(found.seconds) < 0.1, (slug, model.name)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.backends.cuda_program import for_cuda
 from loopyperf.measurement.kernel_files import configurations_of, measurement_kernels
 from loopyperf.models.workload import HOST_WAIT, LAUNCHES
 from tests.kernels import doubled

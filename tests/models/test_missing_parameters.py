@@ -12,9 +12,9 @@ from loopyperf.device.description import Device
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.stages.stages import staged
 from tests import sample_and_all
 from tests.kernels import doubled, triangle
+from tests.profiles import timed_on
 
 KNOWN = lpp.load_device("nvidia-v100")
 SIZE = {"n": 256}
@@ -36,7 +36,7 @@ def without_latencies(device: Device) -> Device:
 
 @cache
 def timed(device: Device) -> TimedProgram:
-    return staged(lpp.kernel_profile(triangle(), device=device, parameters=SIZE), device).timed
+    return timed_on(lpp.kernel_profile(triangle(), device=device, parameters=SIZE), device)
 
 
 def model_time(model: str, device: Device) -> ModelTime:

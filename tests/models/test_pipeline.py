@@ -11,8 +11,8 @@ import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.models import pipeline
 from loopyperf.models.traffic import apportioned
-from loopyperf.stages import cache as recent
-from loopyperf.stages.stages import staged
+from loopyperf.stages.cache import CACHE
+from tests.profiles import timed_on
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
@@ -35,7 +35,7 @@ def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
     """Limit the simulation to parts of about *issues* instructions, never the whole, and clear the cache."""
     monkeypatch.setattr(pipeline, "SIMULATED_AT_MOST", 0)
     monkeypatch.setattr(pipeline, "ISSUES", issues)
-    recent.clear_memory()
+    CACHE.clear()
     seconds(kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n")), n=1)  # the stages of the latest kernel are kept
 
 
@@ -197,8 +197,6 @@ def test_registers_depend_on_the_device() -> None:
     )
     unit = lp.split_iname(unit, "i", 768, outer_tag="g.0", inner_tag="l.0")
     graphs = lpp.kernel_profile(unit, n=768)
-    fermi, volta = (
-        staged(graphs, lpp.load_device(name)).timed.launches[0].registers for name in ("tesla-c2050", "v100")
-    )
+    fermi, volta = (timed_on(graphs, lpp.load_device(name)).launches[0].registers for name in ("tesla-c2050", "v100"))
     assert fermi == 40
     assert 63 < volta <= 80

@@ -5,8 +5,8 @@ from functools import cache
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
-from loopyperf.stages.stages import staged
 from test_kernels.optimization_steps.fast_multipole import fast_multipole
+from tests.profiles import timed_on
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")
 STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), ("vecpack", "rsqrt", "shmem", "ujam"))
@@ -16,7 +16,7 @@ STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), 
 @cache
 def analysis(step: tuple[str, ...]) -> Analysis:
     graphs = lpp.kernel_profile(fast_multipole(frozenset(step)), leaves=256)
-    return LaunchInputs(staged(graphs, C2050).timed.launches[0]).analysis
+    return LaunchInputs(timed_on(graphs, C2050).launches[0]).analysis
 
 
 def test_each_step_is_faster_than_the_one_before() -> None:

@@ -10,8 +10,8 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
-from loopyperf.stages.stages import staged
 from test_kernels.optimization_steps.reduction import STEPS, reduction
+from tests.profiles import timed_on
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")
 COMPUTING = [step for step in STEPS if step != "K6"]
@@ -21,7 +21,7 @@ CASES = pytest.mark.parametrize(("group", "n"), [(128, 2**22), (256, 2**24)])
 @cache
 def analysis(step: str, group: int, n: int) -> Analysis:
     graphs = lpp.kernel_profile(reduction(step, group), **STEPS[step].sizes(group, n))
-    return LaunchInputs(staged(graphs, C2050).timed.launches[0]).analysis
+    return LaunchInputs(timed_on(graphs, C2050).launches[0]).analysis
 
 
 @CASES

@@ -21,7 +21,7 @@ from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.pipeline import core, simulator
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.expressions import Same
-from loopyperf.stages.stages import timed_kernel
+from loopyperf.stages.timing import timed_program
 from tests import sample_and_all
 
 DEVICE = replace(lpp.load_device("nvidia-titan-v"), launch_overhead=0.0)
@@ -41,7 +41,7 @@ MAY_FALL = {"transit": 1, "mwp-cwp-corrected": 2, "wfg-corrected": 3, "pipeline"
 
 
 def timed(kernel: lp.TranslationUnit, **sizes: int) -> TimedProgram:
-    return timed_kernel(lpp.Case(kernel, sizes), DEVICE)
+    return timed_program(lpp.Case(kernel, sizes), device=DEVICE)
 
 
 def seconds(kernel: lp.TranslationUnit, model: str, **sizes: int) -> float:

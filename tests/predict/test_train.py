@@ -19,11 +19,11 @@ from loopyperf.errors import (
     ParameterError,
     UnknownModelError,
 )
+from loopyperf.measurement.samples import SampledKernel
 from loopyperf.models.residual_regression import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
 from loopyperf.predict import corrected
-from loopyperf.stages import cache as recent
-from loopyperf.stages.samples import SampledKernel
+from loopyperf.stages.cache import CACHE
 from tests.kernels import doubled, outer_product, summed
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -114,7 +114,7 @@ def test_repeated_estimate_uses_the_cache_file_without_graphs(learned: lpp.Resid
     without_date = lpp.ResidualModel(structs.replace(learned.record, created=None))
     other = lpp.ResidualModel(structs.replace(learned.record, errors=learned.record.errors[1:]))
     forbid()
-    recent.clear_memory()
+    CACHE.clear()
     for equal in (learned, without_date):
         found = lpp.estimate(doubled(group=64), n=2**19, fit=equal)
         assert (found, found.to_dict()) == (first, first.to_dict())

@@ -139,3 +139,14 @@ def test_typical_loop_bounds_do_not_affect_the_shape_of_groups() -> None:
 def test_wrong_sizes_and_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises((ParameterError, UnknownDeviceError), match=message):
         lpp.instruction_graph(multiplication(), **options)
+
+
+def test_stages_of_a_case_equal_those_of_its_program_and_sizes() -> None:
+    case = lpp.Case(multiplication(), {"n": 256})
+    assert lpp.kernel_profile(case) == lpp.kernel_profile(multiplication(), n=256)
+    for stage in (lpp.machine_program, lpp.timed_program):
+        assert stage(case, device="nvidia-v100") == stage(multiplication(), n=256, device="nvidia-v100")
+    with pytest.raises(ParameterError, match="a Case already has sizes and typical values"):
+        lpp.kernel_profile(case, n=256)
+    with pytest.raises(ParameterError, match="compiler must be one of 'model', 'nvrtc', 'auto'; got 'gcc'"):
+        lpp.timed_program(case, device="nvidia-v100", compiler="gcc")  # pyright: ignore[reportArgumentType]

@@ -1,37 +1,23 @@
-"""A Loopy kernel as CUDA source and a fixed list of launches; this module needs neither a device nor CuPy.
+"""A Loopy kernel as CUDA source and a fixed list of launches; this module needs neither a device nor CuPy."""
 
-The generated host program (:mod:`loopyperf.measurement.backends.cuda_target`) computes grids, executes the loops around
-launches and allocates global temporaries. It is executed once for each size, and its launches are recorded.
-"""
-
-import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from itertools import zip_longest
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-import loopy as lp
 import numpy as np
-from loopy.codegen import TranslationUnitCodeGenerationResult
-from loopy.kernel import LoopKernel
-from loopy.target.cuda import CudaTarget
-from loopy.target.opencl import OpenCLTarget
-from loopy.translation_unit import TranslationUnit
 
+from loopyperf.compiler.cuda_code import CudaCode
+from loopyperf.compiler.cuda_target import ALLOCATE, LAUNCH
 from loopyperf.errors import MeasurementError
-from loopyperf.kernel import VOLATILE
-from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches, no_garbage_collection
-from loopyperf.measurement.backends.cuda_target import ALLOCATE, LAUNCH, CompleteCudaTarget
 from loopyperf.measurement.backends.cupy_interface import CuPy, Module
 
 Extent = tuple[int, int, int]
 """lengths along x, y and z: Loopy's axes 0, 1 and 2"""
 MOST_GROUPS: Extent = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 """maximum grid of every CUDA device (CUDA C++ programming guide, technical specifications per compute capability)"""
-INLINE = re.compile(r"\bstatic inline (?!__device__)")
-"""prefix of a function in Loopy's preambles for C"""
 
 
 class CudaLaunch(NamedTuple):
@@ -46,35 +32,8 @@ class CudaLaunch(NamedTuple):
     """in the order of the function's parameters: arrays as passed, and NumPy scalars of the parameters' types"""
 
 
-class CudaProgram:
-    """A Loopy kernel as CUDA source and a host program."""
-
-    kernel: LoopKernel
-    source: str
-    """all device functions, ``extern "C"``, without headers"""
-
-    def __init__(self, unit: TranslationUnit) -> None:
-        """Generate the CUDA code of *unit*, which may have an OpenCL or CUDA target.
-
-        Raises :class:`MeasurementError` if it has another target, or if Loopy cannot generate CUDA for it.
-        """
-        self.kernel = unit.default_entrypoint
-        try:
-            # Loopy's annotation is wrong.
-            with without_dumps():
-                generated: object = lp.generate_code_v2(for_cuda(unit))
-        except NotImplementedError as error:
-            raise MeasurementError(f"Loopy cannot generate CUDA code for this kernel: {error}") from error
-        code = cast("TranslationUnitCodeGenerationResult", generated)
-        self.source = INLINE.sub("static inline __device__ ", code.device_code())
-        namespace: dict[str, Any] = {"_lpy_np": np}  # as Loopy calls it
-        exec(code.host_code(), namespace)
-        self._host: Callable[..., object] = namespace[code.host_programs[self.kernel.name].name]
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Return the kernel's compiler options."""
-        return tuple(self.kernel.options.build_options)
+class CudaProgram(CudaCode):
+    """A Loopy kernel as CUDA source and a host program, which is executed once for each size to record its launches."""
 
     def launches(self, arguments: Mapping[str, object], allocate: Callable[[int], object]) -> tuple[CudaLaunch, ...]:
         """Return the launches of one run of the kernel, given arrays and scalars by argument name.
@@ -83,29 +42,14 @@ class CudaProgram:
         :class:`MeasurementError` for more than 1000 launches, a grid too large for CUDA, and a missing argument.
         """
         recorder = _Recorder()
-        names = signature(self._host).parameters.keys() - {LAUNCH, ALLOCATE}
+        names = signature(self.host).parameters.keys() - {LAUNCH, ALLOCATE}
         if missing := sorted(names - arguments.keys()):
             raise MeasurementError(
                 f"the code of kernel {self.kernel.name} also requires {', '.join(missing)}; specify the offset and "
                 "strides of arrays when creating the kernel"
             )
-        self._host(recorder.launch, allocate, **{name: arguments[name] for name in names})
+        self.host(recorder.launch, allocate, **{name: arguments[name] for name in names})
         return tuple(recorder.launches)
-
-
-def for_cuda(unit: TranslationUnit) -> TranslationUnit:
-    """Return *unit* for CUDA; volatile accesses remain volatile.
-
-    Raises :class:`MeasurementError` if its target is neither OpenCL nor CUDA.
-    """
-    target: Any = unit.target
-    if isinstance(target, CompleteCudaTarget):
-        return unit
-    if not isinstance(target, OpenCLTarget | CudaTarget):
-        raise MeasurementError(
-            f"the kernel's target is {type(target).__name__}; create it with target=lp.PyOpenCLTarget()"
-        )
-    return unit.copy(target=CompleteCudaTarget(is_volatile=isinstance(target, VOLATILE)))
 
 
 class _Recorder:

@@ -11,7 +11,6 @@ from loopyperf.explain.findings import candidates_of
 from loopyperf.explain.in_loopy import ChangeRecipe, recipes_of
 from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.stages.case import Case
-from loopyperf.stages.stages import stages_of
 
 V100 = "nvidia-v100"
 
@@ -27,7 +26,8 @@ def every_recipe(
     case: Any = Case(unit, sizes)
     predictor = lpp.predictor(device=device, model="pipeline")
     reviews = diagnosed(case, predictor, predictor.predict(case), findings=False).launches
-    for seen, candidate in candidates_of(case, stages_of(case, device), reviews, 0.0):
+    machine, timed = lpp.machine_program(case, device=device), lpp.timed_program(case, device=device)
+    for seen, candidate in candidates_of(case, machine, timed, reviews, 0.0):
         for recipe in (each for each in recipes_of(seen, candidate) if each.calls):
             try:
                 with without_dumps():

@@ -19,7 +19,7 @@ from loopyperf.explain.findings import PREDICTIONS
 from loopyperf.explain.in_loopy import Call, ChangeRecipe
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.on_device import DevicePredictor
-from loopyperf.stages.cache import clear_memory
+from loopyperf.stages.cache import CACHE
 from loopyperf.stages.case import Case
 from tests.slow_kernels import PLANTED
 
@@ -226,7 +226,7 @@ def test_explain_without_findings_takes_little_longer_than_estimate(name: str):
 
     def processor_time(function: Callable[..., Any]) -> float:
         unit = build()
-        clear_memory()
+        CACHE.clear()
         gc.collect()
         gc.disable()
         start = process_time()

@@ -13,7 +13,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.memory.source_launch import source_profile
+from tests.profiles import source_profile
 
 LEAVES, PAIRS = 27, 27 * 256
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30, warp_size=32)

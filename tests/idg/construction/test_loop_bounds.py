@@ -10,7 +10,6 @@ import pytest
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg.program import WORK_GROUP, Loop, LoopBound
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from test_kernels.finite_difference import finite_difference
 from tests.machine_code.compiler_rule_kernels import (
     bounded_tiles,
@@ -20,6 +19,7 @@ from tests.machine_code.compiler_rule_kernels import (
     sums_of_rows,
 )
 from tests.machine_code.kernels import n_body, tiled_multiplication
+from tests.profiles import source_profile
 
 
 def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:

@@ -20,8 +20,8 @@ from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests.idg.replay import Replay
+from tests.profiles import source_profile
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

@@ -21,11 +21,12 @@ from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.kernel import Kernel
-from loopyperf.memory.source_launch import source_pattern, source_profile
+from loopyperf.memory.source_launch import source_pattern
 from tests.idg.graph_counts import counted, executed
 from tests.idg.random_graph_kernels import for_random_kernels, loaded
 from tests.idg.replay import Replay
 from tests.idg.stored_values import stored
+from tests.profiles import source_profile
 from tests.random_kernels import RandomKernel
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")

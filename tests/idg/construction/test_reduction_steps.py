@@ -15,7 +15,7 @@ from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.memory.source_launch import source_profile
+from tests.profiles import source_profile
 
 GROUP, WARP, LEVELS = 128, 32, 7
 LIMITS = DeviceLimits(group_size=GROUP, local_memory=2**15, global_memory=2**30, warp_size=WARP)

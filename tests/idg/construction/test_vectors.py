@@ -11,10 +11,10 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.live_values import Lives
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from tests import private_array_kernels as kernels
 from tests.idg.machine_graphs import source
 from tests.idg.patterns import flat
+from tests.profiles import source_profile
 
 QUADS = lp.GlobalArg("a,out", np.float32, shape=(32, 4), dim_tags="N0,vec")
 DOMAIN = "{[i,v]: 0<=i<32 and 0<=v<4}"

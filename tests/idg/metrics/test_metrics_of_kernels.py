@@ -11,11 +11,11 @@ from loopyperf.idg import Idg
 from loopyperf.idg.parallelism import ilp, mlp, work_flow_graph
 from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import source_profile
 from loopyperf.pipeline import intervals, warp_latency
 from tests.idg.dot_parser import Reading
 from tests.idg.reference_warp import cycles_alone, stalls_alone
 from tests.machine_code.catalog import CATALOG
+from tests.profiles import source_profile
 
 TURING = {
     "alu": Lambdas(0.5, 4),

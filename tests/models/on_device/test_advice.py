@@ -10,8 +10,8 @@ import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.literature.gpuperf_advice import Advice
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
-from loopyperf.stages.stages import staged
 from tests.kernels import doubled
+from tests.profiles import timed_on
 
 V100 = lpp.load_device("nvidia-v100")
 C2050 = lpp.load_device("nvidia-tesla-c2050")
@@ -53,7 +53,7 @@ def by_banks(stride: int) -> lp.TranslationUnit:
 
 
 def inputs(unit: lp.TranslationUnit, device: lpp.Device = V100, **sizes: int) -> LaunchInputs:
-    return LaunchInputs(staged(lpp.kernel_profile(unit, **sizes), device).timed.launches[0])
+    return LaunchInputs(timed_on(lpp.kernel_profile(unit, **sizes), device).launches[0])
 
 
 # {{{ inputs

@@ -7,7 +7,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.device_library import a_processor
 from loopyperf.models.pipeline_shares import QUEUED, busy_seconds, pipeline_shares
-from loopyperf.stages.stages import staged
+from tests.profiles import timed_on
 
 N, GROUP, LANES = 256, 64, 16
 CLOCK = a_processor().clock
@@ -18,7 +18,7 @@ def columns(domain: str, text: str) -> dict[str, float]:
     unit = lp.make_kernel(domain, text, [lp.GlobalArg("a, out", np.float32, shape=lp.auto), ...])
     unit = lp.split_iname(lp.assume(unit, "n >= 64"), "i", GROUP, outer_tag="g.0", inner_tag="l.0")
     graphs = lpp.kernel_profile(unit, warp_size=LANES, n=N)
-    shares = pipeline_shares(staged(graphs, a_processor()).timed)
+    shares = pipeline_shares(timed_on(graphs, a_processor()))
     sums = {name: sum(sources.values()) for name, sources in shares.items()}
     return {name: each if name == "launches" else each * CLOCK for name, each in sums.items()}
 
@@ -59,6 +59,6 @@ def test_launches_after_the_first_are_queued(device: lpp.Device) -> None:
     )
     for iname in "ijk":
         unit = lp.split_iname(unit, iname, GROUP, outer_tag="g.0", inner_tag="l.0")
-    found = busy_seconds(staged(lpp.kernel_profile(unit, warp_size=device.warp_size, n=N), device).timed)
+    found = busy_seconds(timed_on(lpp.kernel_profile(unit, warp_size=device.warp_size, n=N), device))
     assert found["launches"] == pytest.approx(1)
     assert found["further launches"] == pytest.approx(2 * QUEUED)

@@ -9,7 +9,7 @@ from loopyperf.device.device_library import a_processor
 from loopyperf.models.pipeline_shares import pipeline_shares
 from loopyperf.models.timing import InstructionTimes
 from loopyperf.models.workload import shown
-from loopyperf.stages.stages import staged
+from tests.profiles import timed_on
 
 V100 = lpp.load_device("nvidia-v100")
 
@@ -47,7 +47,7 @@ def test_kernel_without_local_memory_is_not_bound_by_it(model: str) -> None:
 
 
 def test_fits_keep_column_names_and_estimates_show_pipeline_names() -> None:
-    kernel = staged(lpp.kernel_profile(column_sums(), n=2**14), V100).timed
+    kernel = timed_on(lpp.kernel_profile(column_sums(), n=2**14), V100)
     assert "local: global" in pipeline_shares(kernel)
     fit = lpp.fit([(column_sums(), {"n": n}, 1e-9 * n) for n in (2**12, 2**13, 2**14)], device="nvidia-v100")
     assert "local: global" in fit.weights
@@ -68,7 +68,7 @@ def test_fits_of_cpus_keep_column_names() -> None:
     processor = a_processor()
     assert InstructionTimes(processor).pipeline_of("local") == "local memory"
     graphs = lpp.kernel_profile(unit, n=2**14, warp_size=processor.warp_size)
-    named = [name for name in pipeline_shares(staged(graphs, processor).timed) if name.startswith("lo")]
+    named = [name for name in pipeline_shares(timed_on(graphs, processor)) if name.startswith("lo")]
     assert named
     assert all(name.partition(":")[0] == "local" for name in named)
 

@@ -1,6 +1,7 @@
 """Test the alternative times of an estimate if the compiler may place private arrays in registers or in memory."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,17 @@ import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.cli.command_table import program
+from loopyperf.compiler.machine_program import MachineProgram, compile_profile
 from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.on_device import arrays_in_words, batched_alternatives, with_alternatives
-from loopyperf.stages.stages import Stages, staged
 from loopyperf.units import duration
 from tests import private_array_kernels as kernels
 from tests.private_array_kernels import F64
+from tests.profiles import timed_on
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096
@@ -60,17 +63,28 @@ def unsure_of_two() -> lp.TranslationUnit:
     return lp.prioritize_loops(lp.prioritize_loops(lp.tag_inames(unit, {"t": "l.0"}), "sa,pa"), "sb,pb")
 
 
-def stages(unit: lp.TranslationUnit, **options: Any) -> Stages:
-    sizes = {"n": N} if "n" in unit.default_entrypoint.arg_dict else {}
-    return staged(lpp.kernel_profile(unit, parameters=sizes), V100, **options)
+def profile(unit: lp.TranslationUnit) -> KernelProfile:
+    return lpp.kernel_profile(unit, parameters={"n": N} if "n" in unit.default_entrypoint.arg_dict else {})
 
 
-def alternative_stages(unit: lp.TranslationUnit) -> list[Stages]:
-    return [stages(unit, placement=place) for place in stages(unit).machine.alternatives]
+def machine(unit: lp.TranslationUnit) -> MachineProgram:
+    return compile_profile(profile(unit), V100)
 
 
-def private_accesses(found: Stages) -> int:
-    graphs = (each.graph for launch in found.timed.launches for each in launch.programs.values())
+def timed(unit: lp.TranslationUnit, **options: Any) -> TimedProgram:
+    return timed_on(profile(unit), V100, **options)
+
+
+def with_other_places(unit: lp.TranslationUnit, time: Callable[[TimedProgram], ModelTime]) -> ModelTime:
+    return with_alternatives(time(timed(unit)), profile(unit), machine(unit), V100, time)
+
+
+def in_other_places(unit: lp.TranslationUnit) -> list[TimedProgram]:
+    return [timed(unit, placement=place) for place in machine(unit).alternatives]
+
+
+def private_accesses(found: TimedProgram) -> int:
+    graphs = (each.graph for launch in found.launches for each in launch.programs.values())
     return sum(each.subsystem == "private" for graph in graphs for each in graph.instructions)
 
 
@@ -80,8 +94,8 @@ def test_alternative_time_uses_the_other_placement_of_the_array(name: str) -> No
     (other,) = found.alternatives
     time = DEVICE_MODELS[name].time
     assert found.is_unsure
-    assert found.seconds == time(stages(unsure(), placement="registers").timed).seconds
-    assert other.seconds == time(stages(unsure(), placement="stack memory").timed).seconds
+    assert found.seconds == time(timed(unsure(), placement="registers")).seconds
+    assert other.seconds == time(timed(unsure(), placement="stack memory")).seconds
     assert (other.arrays, other.assumption) == (("a",), "the private array a is in stack memory")
     assert other.reason == REASON
 
@@ -89,9 +103,9 @@ def test_alternative_time_uses_the_other_placement_of_the_array(name: str) -> No
 def test_kernel_with_certain_placement_has_one_time() -> None:
     builds = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
     too_large = builds.pop("more than all registers")  # its placement is uncertain before Turing
-    assert stages(too_large()).machine.alternatives
+    assert machine(too_large()).alternatives
     for build in builds.values():
-        assert stages(build()).machine.alternatives == ()
+        assert machine(build()).alternatives == ()
     found = lpp.estimate(kernels.copied(8), n=N, device=V100, model="roofline")
     assert not found.is_unsure
     assert found.to_dict()["alternatives"] == found.to_dict()["unsure"] == []
@@ -99,10 +113,10 @@ def test_kernel_with_certain_placement_has_one_time() -> None:
 
 
 def test_arrays_in_memory_are_accessed_and_arrays_in_registers_are_not() -> None:
-    (other,) = alternative_stages(unsure())
-    assert private_accesses(stages(unsure())) == 0 < private_accesses(other)
-    assert other.machine.alternatives == ("registers",)
-    assert private_accesses(stages(unsure(), placement="registers")) == 0
+    (other,) = in_other_places(unsure())
+    assert private_accesses(timed(unsure())) == 0 < private_accesses(other)
+    assert compile_profile(profile(unsure()), V100, "stack memory").alternatives == ("registers",)
+    assert private_accesses(timed(unsure(), placement="registers")) == 0
 
 
 def test_alternatives_place_all_arrays_in_registers_or_all_in_memory() -> None:
@@ -111,8 +125,8 @@ def test_alternatives_place_all_arrays_in_registers_or_all_in_memory() -> None:
         (("b",), "the private array b is in registers"),
         (("a",), "the private array a is in stack memory"),
     ]
-    none, both = alternative_stages(unsure_of_two())
-    assert private_accesses(none) == 0 < private_accesses(stages(unsure_of_two())) < private_accesses(both)
+    none, both = in_other_places(unsure_of_two())
+    assert private_accesses(none) == 0 < private_accesses(timed(unsure_of_two())) < private_accesses(both)
 
 
 def test_alternative_of_a_batch_is_an_array_over_sizes() -> None:
@@ -126,9 +140,8 @@ def test_alternative_of_a_batch_is_an_array_over_sizes() -> None:
 
 
 def test_alternative_equals_the_time_at_sizes_with_certain_placement() -> None:
-    certain = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
-    model, other = DEVICE_MODELS["roofline"], stages(unsure())
-    uncertain = with_alternatives(model.time(other.timed), other, model.time)
+    certain = DEVICE_MODELS["roofline"].time(timed(kernels.copied(8)))
+    uncertain = with_other_places(unsure(), DEVICE_MODELS["roofline"].time)
     (found,) = batched_alternatives([certain, uncertain, certain], (3,))
     assert np.asarray(found.seconds).tolist() == [certain.seconds, uncertain.alternatives[0].seconds, certain.seconds]
     assert (found.arrays, found.reason) == (("a",), REASON)
@@ -180,8 +193,7 @@ def test_missing_alternative_time_is_reported_in_a_note() -> None:
             raise MissingNumberError("no local memory")
         return DEVICE_MODELS["roofline"].time(kernel)
 
-    uncertain_stages = stages(unsure())
-    found = with_alternatives(only_in_registers(uncertain_stages.timed), uncertain_stages, only_in_registers)
+    found = with_other_places(unsure(), only_in_registers)
     assert found.alternatives == ()
     assert found.notes[-1] == "no time if the private array a is in stack memory: no local memory"
 

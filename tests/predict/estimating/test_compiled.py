@@ -9,11 +9,12 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.compiler import resources
+from loopyperf.compiler.machine_program import MachineProgram, compile_profile
 from loopyperf.compiler.resources import Resources, library
 from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import CompilerError, ParameterError
-from loopyperf.stages import compiled
-from loopyperf.stages.stages import Stages, staged
+from loopyperf.stages import compile as compile_stage
+from loopyperf.stages.compile import UNSURE, compiled_kernel
 from test_kernels.finite_difference import finite_difference
 from tests import private_array_kernels as kernels
 
@@ -40,15 +41,15 @@ def profile(unit: lp.TranslationUnit) -> Any:
     return lpp.kernel_profile(unit, parameters={"n": N} if "n" in unit.default_entrypoint.arg_dict else {})
 
 
-def private_accesses(found: Stages) -> int:
-    graphs = (each.graph for launch in found.machine.launches for each in launch.classes)
+def private_accesses(found: MachineProgram) -> int:
+    graphs = (each.graph for launch in found.launches for each in launch.classes)
     return sum(each.subsystem == "private" for graph in graphs for each in graph.instructions)
 
 
 def test_compiled_register_count_determines_the_occupancy() -> None:
     unit = finite_difference()
     for registers in (32, 64, 200):
-        machine = staged(profile(unit), V100, compiled=resources_of_launches(unit, registers, 0)).machine
+        machine = compile_profile(profile(unit), V100, compiled=resources_of_launches(unit, registers, 0))
         (launch,) = machine.launches
         assert (launch.registers, launch.spilled) == (registers, 0)
         assert launch.room == occupancy(V100, launch.work_items, registers, launch.local_memory)
@@ -57,20 +58,22 @@ def test_compiled_register_count_determines_the_occupancy() -> None:
 @pytest.mark.parametrize(("is_on_stack", "place"), [(True, "stack memory"), (False, "registers")])
 def test_stack_frame_determines_an_uncertain_placement(is_on_stack: bool, place: Any) -> None:
     unit = unsure()
-    (array,) = staged(profile(unit), V100).machine.unsure.values()
-    found = staged(profile(unit), V100, compiled=resources_of_launches(unit, 40, array.nbytes if is_on_stack else 0))
-    assert found.machine.unsure == {}
-    assert private_accesses(found) == private_accesses(staged(profile(unit), V100, place))
+    (array,) = compile_profile(profile(unit), V100).unsure.values()
+    found = compile_profile(
+        profile(unit), V100, compiled=resources_of_launches(unit, 40, array.nbytes if is_on_stack else 0)
+    )
+    assert found.unsure == {}
+    assert private_accesses(found) == private_accesses(compile_profile(profile(unit), V100, place))
     assert bool(private_accesses(found)) == is_on_stack
 
 
 @pytest.mark.parametrize("is_on_stack", [True, False])
 def test_another_compiler_changes_only_the_more_probable_placement(is_on_stack: bool) -> None:
     unit = unsure()
-    (array,) = staged(profile(unit), V100).machine.unsure.values()
+    (array,) = compile_profile(profile(unit), V100).unsure.values()
     found = resources_of_launches(unit, 40, array.nbytes if is_on_stack else 0)
     found = {name: replace(each, is_by_another=True) for name, each in found.items()}
-    machine = staged(profile(unit), V100, compiled=found).machine
+    machine = compile_profile(profile(unit), V100, compiled=found)
     assert [each.is_in_memory for each in machine.unsure.values()] == [is_on_stack]
     assert {launch.registers for launch in machine.launches} == {40}
 
@@ -84,8 +87,8 @@ def test_nvrtc_determines_placement_for_cuda_but_not_for_opencl(target: lp.Targe
     is_opencl = isinstance(target, lp.OpenCLTarget)
     assert (len(by_model.alternatives), len(by_nvrtc.alternatives)) == (1, int(is_opencl))
     assert bool(by_nvrtc.unsure) == is_opencl
-    assert compiled.UNSURE in by_model.notes
-    assert compiled.UNSURE not in by_nvrtc.notes
+    assert UNSURE in by_model.notes
+    assert UNSURE not in by_nvrtc.notes
 
 
 @needs_nvrtc
@@ -108,11 +111,11 @@ def test_each_launch_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     unit = lp.split_iname(lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0"), "j", 64)
     unit = lp.tag_inames(lp.set_temporary_address_space(unit, "a", "global"), {"j_outer": "g.0", "j_inner": "l.0"})
-    found = compiled.compiled_kernel(unit, V100)
+    found = compiled_kernel(unit, V100)
     assert found.keys() == {each.name for each in profile(unit).launches}
     assert [sum(n for name, n in each.instructions.items() if name == "STG.64") for each in found.values()] == [1, 1]
-    monkeypatch.setattr(compiled, "compiled", lambda *_: pytest.fail("it is compiled again"))
-    assert compiled.compiled_kernel(unit.copy(), V100) == found
+    monkeypatch.setattr(compile_stage, "compiled", lambda *_: pytest.fail("it is compiled again"))
+    assert compiled_kernel(unit.copy(), V100) == found
 
 
 def test_device_unknown_to_nvrtc_is_refused_only_with_compiler_nvrtc() -> None:
@@ -127,7 +130,7 @@ def test_device_unknown_to_nvrtc_is_refused_only_with_compiler_nvrtc() -> None:
 def test_error_without_nvrtc_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "library", lambda wheels=(): None)
     with pytest.raises(CompilerError, match="cuda-compiler"):
-        compiled.compiled_kernel(finite_difference(), V100)
+        compiled_kernel(finite_difference(), V100)
 
 
 def test_invalid_combinations_of_model_and_compiler_are_refused() -> None:

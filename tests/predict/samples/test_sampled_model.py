@@ -9,9 +9,9 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
 from loopyperf.predict.sampled import samples_of
 from loopyperf.stages.case import Case
-from loopyperf.stages.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
 from tests.kernels import doubled, floats, gathered, integers, make_kernel, outer_product, triangle, two_launches
 from tests.parts_backend import HOST, LAUNCH, TICK, PartsBackend
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.stages.samples import sub_grids
+from loopyperf.measurement.samples import sub_grids
 
 
 @pytest.mark.parametrize(

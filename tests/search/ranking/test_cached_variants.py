@@ -7,7 +7,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.kernel.kernel import Group
 from loopyperf.search import task
-from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE
 from tests.minimal_fit import FREE
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
@@ -30,7 +30,7 @@ def no_passes(monkeypatch):
     """Return a function that clears the memory cache and makes each of Loopy's passes fail from then on."""
 
     def forbid() -> None:
-        recent.clear_memory()
+        CACHE.clear()
         for name in PASSES:
             monkeypatch.setattr(lp, name, lambda *_, **__: pytest.fail("a pass of Loopy's"))
 

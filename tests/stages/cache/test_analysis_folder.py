@@ -13,9 +13,8 @@ import loopyperf as lpp
 from loopyperf.errors import ParameterError
 from loopyperf.stages import cache as cache_files
 from loopyperf.stages import cache as cache_folder
-from loopyperf.stages import cache as recent
 from loopyperf.stages import case
-from loopyperf.stages.cache import BLOCK, FILLED, LEFT_OVER, entries, make_room, trim
+from loopyperf.stages.cache import BLOCK, CACHE, FILLED, LEFT_OVER, entries, make_room, trim
 from tests.kernels import doubled
 
 TESTS = Path(__file__).parents[2]
@@ -114,7 +113,7 @@ def test_other_files_are_removed_in_place_of_one_that_cannot_be(folder, monkeypa
 
 def test_file_that_vanishes_before_it_is_read_is_a_miss(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recent.clear_memory()
+    CACHE.clear()
     read_bytes = Path.read_bytes
 
     def remove_and_read(path: Path) -> bytes:
@@ -129,7 +128,7 @@ def test_file_that_vanishes_before_it_is_read_is_a_miss(folder, monkeypatch):
 
 def test_file_that_vanishes_after_it_is_read_is_a_hit(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recent.clear_memory()
+    CACHE.clear()
     read_bytes = Path.read_bytes
 
     def read_and_remove(path: Path) -> bytes:
@@ -144,7 +143,7 @@ def test_file_that_vanishes_after_it_is_read_is_a_hit(folder, monkeypatch):
 
 def test_folder_without_write_permission_is_read(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recent.clear_memory()
+    CACHE.clear()
 
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -158,9 +157,9 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from tests.kernels import doubled
-from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE
 for group in [int(word) for word in sys.argv[1:]]:
-    recent.clear_memory()
+    CACHE.clear()
     print(lpp.count(doubled(group=group)).properties()["work-groups"](n=5040))
 """
 GROUPS = [group for group in range(1, 25) if 5040 % group == 0] * 4

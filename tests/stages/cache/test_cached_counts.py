@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.stages import cache as cache_files
-from loopyperf.stages import cache as recent
 from loopyperf.stages import case
+from loopyperf.stages.cache import CACHE
 from tests.kernels import doubled, outer_product
 
 TESTS = Path(__file__).parents[2]
@@ -29,7 +30,7 @@ TESTS = Path(__file__).parents[2]
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list with one entry for each program preprocessed by Loopy so far, which each analysis does once."""
     seen: list[str] = []
-    monkeypatch.setattr(case, "PREPARED", 0)
+    monkeypatch.setattr(case, "PREPARED", replace(case.PREPARED, kept=0))
     load_kernel = case.load_kernel
     monkeypatch.setattr(case, "load_kernel", lambda program: seen.append("x") or load_kernel(program))
     return seen
@@ -95,17 +96,17 @@ def test_files_are_in_the_user_cache_folder_unless_turned_off(tmp_path, monkeypa
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, *_: str(tmp_path / name))
     for off in ("0", "no", "off", "False"):
         monkeypatch.setenv("LOOPYPERF_CACHE", off)
-        recent.clear_memory()
+        CACHE.clear()
         lpp.count(doubled())
     assert list(tmp_path.iterdir()) == []
     monkeypatch.delenv("LOOPYPERF_CACHE")
-    recent.clear_memory()
+    CACHE.clear()
     lpp.count(doubled())
     (path,) = files(tmp_path / "loopyperf" / "analyses")
     for on in ("", "1", "yes", "on", "True"):
         path.unlink()
         monkeypatch.setenv("LOOPYPERF_CACHE", on)
-        recent.clear_memory()
+        CACHE.clear()
         lpp.count(doubled())
         assert files(tmp_path / "loopyperf" / "analyses") == [path]
 
@@ -113,7 +114,7 @@ def test_files_are_in_the_user_cache_folder_unless_turned_off(tmp_path, monkeypa
 def test_files_are_not_read_if_turned_off(folder, prepared, monkeypatch):
     lpp.count(doubled())
     monkeypatch.setenv("LOOPYPERF_CACHE", "0")
-    recent.clear_memory()
+    CACHE.clear()
     lpp.count(doubled())
     assert len(prepared) == 2
 
@@ -128,7 +129,7 @@ def test_user_without_a_home_folder_gets_counts_but_no_files(tmp_path, monkeypat
 
 def test_program_with_a_cache_file_is_not_preprocessed(folder, prepared):
     counted = lpp.count(outer_product())
-    recent.clear_memory()
+    CACHE.clear()
     restored = lpp.count(outer_product())
     assert len(prepared) == 1
     assert restored is not counted
@@ -142,7 +143,7 @@ def test_estimate_from_a_file_is_equal_and_has_its_notes(folder, make_fit):
     ways = [{}, {"counting": "paper"}, {"on_unknown": "report"}]
     first = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
     first += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
-    recent.clear_memory()
+    CACHE.clear()
     second = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
     second += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
     assert any("left out" in note for note in second[0].notes)
@@ -153,7 +154,7 @@ def test_estimate_from_a_file_is_equal_and_has_its_notes(folder, make_fit):
 def test_counts_of_other_versions_are_misses(other, folder, prepared, monkeypatch):
     lpp.count(doubled())
     monkeypatch.setattr(cache_files, "_versions", lambda: other)
-    recent.clear_memory()
+    CACHE.clear()
     lpp.count(doubled())
     assert len(prepared) == len(files(folder)) == 2
 
@@ -198,7 +199,7 @@ def test_only_the_owner_can_read_the_files(folder):
 
 def test_cache_files_are_never_unpickled():
     """Files may come from a folder that others can write to."""
-    sources = [Path(module.__file__).read_text() for module in (case, cache_files, recent)]
+    sources = [Path(module.__file__).read_text() for module in (case, cache_files)]
     assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
 
 
@@ -211,9 +212,9 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from tests.kernels import doubled
-from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE
 for group in [int(word) for word in sys.argv[1:]]:
-    recent.clear_memory()
+    CACHE.clear()
     counts = lpp.count(doubled(group=group))
     print(group, counts.properties()["work-groups"](n=2**10), counts.properties()["f32 mul"](n=2**10))
 """
@@ -266,7 +267,7 @@ def test_file_with_invalid_content_is_a_miss_and_is_replaced(what, folder, prepa
     HOSTILE[what](document)
     transcript = json.dumps(document).encode()
     path.write_bytes(cache_files._digest(path, transcript) + b"\n" + transcript)
-    recent.clear_memory()
+    CACHE.clear()
     assert str(lpp.count(doubled())) == counted
     assert path.read_bytes() == whole
     assert len(prepared) == 2
@@ -279,7 +280,7 @@ def test_file_under_the_name_of_another_key_is_a_miss(folder, prepared):
     (second,) = set(files(folder)) - {first}
     kept = second.read_bytes()
     second.write_bytes(first.read_bytes())
-    recent.clear_memory()
+    CACHE.clear()
     lpp.count(doubled(group=32))
     assert second.read_bytes() == kept
     assert len(prepared) == 3

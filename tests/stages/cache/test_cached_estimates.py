@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.calibration import fit
 from loopyperf.calibration.fit import observe
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import ParameterError
-from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.predict import on_device as device_estimate
 from loopyperf.stages import cache as cache_files
-from loopyperf.stages import cache as recent
 from loopyperf.stages import case
-from loopyperf.stages.cache import entries
+from loopyperf.stages.cache import CACHE, entries
+from loopyperf.stages.timing import timed_program
 from tests.kernels import doubled
 from tests.repeated_estimates import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure, whole
 
@@ -31,10 +31,12 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list with one entry for each time that graphs were built so far."""
+    """Return a list with one entry for each result that was computed from graphs so far."""
     seen: list[str] = []
-    build = KernelStructure.profile
-    monkeypatch.setattr(KernelStructure, "profile", lambda *arguments: seen.append("x") or build(*arguments))
+    for module in (device_estimate, fit):
+        monkeypatch.setattr(
+            module, "timed_program", lambda *given, **by: seen.append("x") or timed_program(*given, **by)
+        )
     return seen
 
 
@@ -48,7 +50,7 @@ def test_repeated_estimate_is_equal_and_needs_no_graphs(name, folder, forbid):
     forbid()
     for forgets in (False, True):
         if forgets:
-            recent.clear_memory()
+            CACHE.clear()
         again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
         assert whole(again) == whole(first), forgets
         assert str(again) == str(first)
@@ -60,7 +62,7 @@ def test_what_is_not_cached_is_logged_with_its_time(folder: Path, caplog: pytest
     ask()
     assert [each for each in caplog.messages if re.fullmatch(r"answer: not in the cache, computed in .* .?s", each)]
     caplog.clear()
-    recent.clear_memory()
+    CACHE.clear()
     ask()
     assert caplog.messages == []
 
@@ -96,7 +98,7 @@ def test_repeated_ranking_uses_the_cache(folder, forbid):
     for model_options in ({"model": "roofline", "device": V100}, {"fit": FIT}):
         first = lpp.rank(variants, n=N, **model_options)
         with pytest.MonkeyPatch.context() as patch:
-            recent.clear_memory()
+            CACHE.clear()
             patch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
             again = lpp.rank(variants, n=N, **model_options)
         assert not again.failures
@@ -144,7 +146,7 @@ def test_any_change_of_the_request_is_a_cache_miss(folder, built):
     assert numbers == list(range(1, len(OTHERS) + 1))
     for forgets in (False, True):
         if forgets:
-            recent.clear_memory()
+            CACHE.clear()
         assert [whole(other()) for other in OTHERS.values()] == answers
     assert len(built) == len(OTHERS)
     with lp.CacheMode(False):
@@ -198,7 +200,7 @@ def test_repeated_fit_uses_the_cache_and_shares_cached_results(folder, forbid):
     forbid()
     for forgets in (False, True):
         if forgets:
-            recent.clear_memory()
+            CACHE.clear()
         fitted = lpp.fit(rows(), device=V100, model="overlap")
         assert msgspec.structs.replace(fitted, created=first.created) == first, forgets
         assert whole(ask(model=None, device=None, fit=fitted)) == answer
@@ -244,7 +246,7 @@ def test_damaged_file_is_a_miss_and_is_replaced(folder, built):
     damages = list(damaged(entry.path))
     for each in damages:
         entry.path.write_bytes(each)
-        recent.clear_memory()
+        CACHE.clear()
         assert whole(ask()) == first
         assert entry.path.read_bytes() == undamaged
     assert len(built) == 1 + len(damages)
@@ -289,12 +291,12 @@ from tests import repeated_estimates as asked
 import loopyperf as lpp
 from loopyperf.calibration.fit import observe
 from loopyperf.stages import case
-from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
     case.load_kernel = case.KernelStructure = fail
 for name in sys.argv[2:]:
-    recent.clear_memory()
+    CACHE.clear()
     print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
     told = observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
     print(told.pipelines)

@@ -14,8 +14,7 @@ import loopyperf as lpp
 from loopyperf.errors import ParameterError
 from loopyperf.explain.explanation import Explanation
 from loopyperf.predict.compare import OccupancyComparison
-from loopyperf.stages import cache as recent
-from loopyperf.stages.cache import entries, json_result_kind
+from loopyperf.stages.cache import CACHE, entries, json_result_kind
 from tests.kernels import doubled
 from tests.repeated_estimates import V100, N, doubled_where_positive, other_device, unsure
 
@@ -69,7 +68,7 @@ def test_repeated_request_uses_neither_loopy_passes_nor_graphs(name, folder, for
     forbid()
     for forgets in (False, True):
         if forgets:
-            recent.clear_memory()
+            CACHE.clear()
         again = QUESTIONS[name]()
         assert all_of(again) == all_of(first), forgets
         assert whole(again) == whole(first)
@@ -87,7 +86,7 @@ def test_new_request_needs_loopy_passes_and_graphs(folder, forbid):
 def test_results_of_explain_serve_roofline_advise_and_estimate(folder, forbid):
     explanation = QUESTIONS["explain"]()
     forbid()
-    recent.clear_memory()
+    CACHE.clear()
     (on,) = explanation.devices
     assert QUESTIONS["roofline"]() == on.roofline
     assert tuple(QUESTIONS["advise"]()) == on.advice
@@ -138,7 +137,7 @@ def test_result_that_json_cannot_represent_is_cached_only_in_memory(found, folde
     kind = json_result_kind("odd", 2, Any)
     with pytest.raises(msgspec.ValidationError):
         kind.transcribed(found)
-    assert recent.recalled(kind, "key", lambda: found) is found
+    assert CACHE.find(kind, "key", lambda: found) is found
     assert entries(folder) == ()
 
 

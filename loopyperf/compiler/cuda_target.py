@@ -32,7 +32,7 @@ from pymbolic import var
 from pymbolic.mapper.stringifier import PREC_NONE
 from pytools import memoize_method
 
-from loopyperf.measurement.backends.cuda_functions import FUNCTIONS, constant_type, define_constants
+from loopyperf.compiler.cuda_functions import FUNCTIONS, constant_type, define_constants
 
 NAMES: Mapping[type[np.generic], tuple[str, str]] = MappingProxyType(
     {np.complex64: ("complex64_t", "float"), np.complex128: ("complex128_t", "double")}
@@ -172,8 +172,9 @@ class HostCode(PythonASTBuilderBase):
 class CompleteCudaTarget(CudaTarget):
     """Loopy's CUDA target with all launches and the functions of its OpenCL target."""
 
-    revision = 2
-    """Loopy caches generated code on disk: increase this number when the code generated here changes"""
+    revision = 3
+    """Loopy caches generated code and this class on disk: increase this number when the code generated here changes, or
+    the class gets another name or module"""
     hash_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.hash_fields, "revision", "is_volatile")
     comparison_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.comparison_fields, "is_volatile")
 

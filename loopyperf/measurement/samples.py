@@ -14,13 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from time import perf_counter
-from typing import Any
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups, halo
 from loopyperf.counts.sizes import Typical
-from loopyperf.device.device_library import description_or_none
-from loopyperf.errors import EngineError, LoopyperfError, UncountableError
-from loopyperf.kernel import Kernel, Program
+from loopyperf.errors import EngineError, UncountableError
+from loopyperf.kernel import Kernel
 from loopyperf.measurement.arguments import array_bytes
 from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
@@ -31,11 +29,8 @@ from loopyperf.measurement.backends.backend import (
     RunsParts,
 )
 from loopyperf.measurement.drift_monitor import NOTHING
-from loopyperf.measurement.environment import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
-from loopyperf.stages.case import Case
-from loopyperf.stages.stages import timed_kernel
 from loopyperf.units import duration, in_percent
 
 SAMPLES = (2, 3)
@@ -299,20 +294,6 @@ def _cut(grid: Grid, saturation: int, multiple: int, most: int) -> Grid:
         return (multiple * saturation, *(1 for _ in further))
     rows = -(-saturation // length)
     return (saturation // rows, *_cut(further, rows, multiple, most))
-
-
-def saturation_notes(
-    program: Program, backend: RunsParts, typical: Mapping[str, Any] | None, sizes: Sizes
-) -> dict[str, int]:
-    """Return device program -> Psat from the occupancy by device parameters; empty if it is unknown."""
-    device = description_or_none(backend.environment.slug)
-    if device is None:
-        return {}
-    try:
-        launches = timed_kernel(Case(program, sizes, typical), device).launches
-        return {each.name: each.execution.concurrent_groups * device.needed("cores") for each in launches}
-    except LoopyperfError:  # fall back to the runtime's value
-        return {}
 
 
 # }}}
