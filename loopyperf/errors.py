@@ -43,8 +43,8 @@ def later_schema(source: object, schema: int, latest: int, writer: object = None
     is_version = isinstance(writer, str) and VERSION.fullmatch(writer)
     wanted = f"'loopyperf>={writer}'" if is_version else "--upgrade loopyperf"
     return (
-        f"{source} has schema {schema}, but loopyperf {metadata.version('loopyperf')} reads schemas up to {latest}; "
-        f"upgrade: pip install {wanted}"
+        f"{source} has schema {schema!s:.20}, but loopyperf {metadata.version('loopyperf')} reads schemas up to "
+        f"{latest}; upgrade: pip install {wanted}"
     )
 
 

@@ -5,7 +5,7 @@ The fields are those of the files in ``fits/``, which its README describes; unit
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
 from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Vector
 from loopyperf.display import ReportText, Shown, Table
-from loopyperf.errors import CalibrationError, FitFileError, brief, later_schema
-from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
+from loopyperf.errors import CalibrationError, FitFileError, brief
+from loopyperf.files import Amount, Document, Number, Whole, read_document, without_schema, write_document
 from loopyperf.models.linear import Sensitivity, sensitivity_of, side
 from loopyperf.models.model_interface import Basis
 from loopyperf.models.result import LEVEL
@@ -27,7 +27,7 @@ from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
 SCHEMA = 2
-"""Schema version of the fit files that this version writes."""
+"""schema version of the fit files that this version reads and writes"""
 NAMED = 3
 """maximum number of names in an error"""
 POOR = 0.5
@@ -270,24 +270,6 @@ def _off_by(width: float | None, weight: float) -> str:
 # {{{ fit files: JSON with the schema version first
 
 
-def _from_schema_1(document: Document) -> Document:
-    """Return a document of schema 2, with the errors of cross-validation by candidate, of which there were two."""
-
-    def by_candidate(errors: Document) -> Document:
-        rest = {name: value for name, value in errors.items() if name not in ("plain", "non_negative")}
-        return {**rest, "errors": {"linear, plain": errors["plain"], "linear, non-negative": errors["non_negative"]}}
-
-    found = document.get("cross_validation")
-    if not isinstance(found, dict):
-        return document
-    table = cast("Document", found)
-    classes = [by_candidate(each) for each in cast("list[Document]", table["classes"])]
-    return {**document, "cross_validation": {**by_candidate(table), "classes": classes}}
-
-
-UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_schema_1}
-"""functions that upgrade a document to the next schema, by its own schema"""
-
 _RECALIBRATE = "pass the path of a fit file, or make one with `loopyperf calibrate`"
 
 
@@ -338,7 +320,7 @@ def path_of(fit: str | os.PathLike[str]) -> str:
 
 
 def load_fit(path: str | os.PathLike[str]) -> Fit:
-    """Load a fit from a file of this or an earlier schema.
+    """Load a fit from a file.
 
     Parameters
     ----------
@@ -372,10 +354,8 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     """
     source = Path(path_of(path))
     document = read_document(source, "fit", _RECALIBRATE)
-    current = _upgraded(document, source)
-    current.pop("schema")
     try:
-        fit = msgspec.convert(current, Fit)
+        fit = msgspec.convert(without_schema(document, source, "fit", _RECALIBRATE, SCHEMA), Fit)
     except msgspec.ValidationError as error:
         raise FitFileError(
             f"{source} is not a valid fit: {brief(error)}; correct it (see fits/README.md), or {_RECALIBRATE}"
@@ -400,31 +380,6 @@ def _check_overlap(fit: Fit, source: Path) -> None:
             f"{source}: weights of overlapping columns must be >= 0 in the overlap model, got {stated}; correct them, "
             f"change the model to 'linear', or {_RECALIBRATE}"
         )
-
-
-def _upgraded(document: object, source: Path) -> Document:
-    """Return a copy of *document* in the current schema."""
-    version = cast("Document", document).get("schema") if isinstance(document, dict) else None
-    if type(version) is not int or not (version >= SCHEMA or version in UPGRADES):
-        raise FitFileError(
-            f'{source} is not a fit file: it must be a JSON object with "schema": {SCHEMA}, got '
-            f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r:.40}'}; "
-            f"{_RECALIBRATE}"
-        )
-    current = dict(cast("Document", document))
-    if version > SCHEMA:
-        versions = current.get("versions")
-        writer = cast("Document", versions).get("loopyperf") if isinstance(versions, dict) else None
-        raise FitFileError(later_schema(source, version, SCHEMA, writer))
-    for step in range(version, SCHEMA):
-        try:
-            current = UPGRADES[step](current)
-        except (KeyError, TypeError, AttributeError) as error:
-            problem = (
-                f"{source} is not a valid fit of schema {step}: {brief(repr(error))}; restore it, or {_RECALIBRATE}"
-            )
-            raise FitFileError(problem) from error
-    return current
 
 
 # }}}

@@ -27,8 +27,18 @@ from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import is_one_device
 from loopyperf.display import ReportText, Shown, Table
-from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, brief, later_schema
-from loopyperf.files import Amount, Document, Number, Whole, file_names, read_document, user_data, write_document
+from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, brief
+from loopyperf.files import (
+    Amount,
+    Document,
+    Number,
+    Whole,
+    file_names,
+    read_document,
+    user_data,
+    without_schema,
+    write_document,
+)
 from loopyperf.models.residual_regression import Features
 from loopyperf.models.result import LEVEL
 from loopyperf.units import in_percent
@@ -402,19 +412,13 @@ def load_residual_model(path: str | os.PathLike[str]) -> ResidualModel:
     residual model of nvidia-h200: svr on sampled, from 1118 measurements of 26 classes
     """
     source = Path(path_of(path))
-    found = read_document(source, "residual model", _TRAIN)
-    document = dict(cast("Document", found)) if isinstance(found, dict) else Document()
-    version = document.pop("schema", None)
-    if type(version) is int and version > SCHEMA:
-        raise FitFileError(later_schema(source, version, SCHEMA))
+    document = read_document(source, "residual model", _TRAIN)
     try:
-        record = msgspec.convert(document, Record)
-    except (msgspec.ValidationError, ValueError) as error:
+        record = msgspec.convert(without_schema(document, source, "residual model", _TRAIN, SCHEMA), Record)
+    except ValueError as error:  # msgspec's error is one
         raise FitFileError(f"{source} is not a valid residual model: {brief(error)}; {_TRAIN}") from error
-    if version != SCHEMA or record.model != "learned":
-        raise FitFileError(
-            f"{source} is not a residual model, but has schema {version!r:.40} of model {record.model!r:.80}; {_TRAIN}"
-        )
+    if record.model != "learned":
+        raise FitFileError(f"{source} is not a residual model, but has model {record.model!r:.80}; {_TRAIN}")
     return ResidualModel(record)
 
 
