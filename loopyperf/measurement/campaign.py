@@ -28,7 +28,7 @@ from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.drift_monitor import DriftMonitor, measured, probed
-from loopyperf.measurement.environment import Configuration, DeviceLimits, Sensors, Sizes, incompatibilities
+from loopyperf.measurement.environment import Configuration, DeviceLimits, Sizes, incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.protocol import Protocol, sizes_to_measure
 from loopyperf.measurement.records import Key, Kind, Measurement, Run, standing
@@ -143,7 +143,6 @@ class Campaign:
         self._protocol = archive.run.protocol
         self._on_failure = on_failure
         self._keys: dict[tuple[str, str], list[Key]] = {}
-        self._sensors = Sensors(backend.environment)
         self._watch = DriftMonitor(backend, archive)
         # Built once, for the memory check here and for the backend, which identifies a configuration by identity.
         self._built_once = {(name, each.label): replace(each, build=cache(each.build)) for name, each in planned}
@@ -253,7 +252,6 @@ class Campaign:
     def _recorded(
         self, case: BenchmarkCase, kind: Kind, timing: MeasuredTimes, attempt: int = 1, yardstick: float | None = None
     ) -> Measurement:
-        reading = self._sensors.read()
         measurement = Measurement(
             run=self._archive.run.id,
             kernel_class=case.kernel_class,
@@ -264,8 +262,6 @@ class Campaign:
             device_samples=timing.device,
             attempt=attempt,
             yardstick=yardstick,
-            clock=reading.clock,
-            temperature=reading.temperature,
             taken=datetime.now(UTC),
         )
         self._archive.append(*self._watch.records(), measurement)

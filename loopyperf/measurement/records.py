@@ -101,10 +101,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """1 for the first measurement, 2 for its first repeat after the device was slow, and so on"""
     yardstick: Seconds | None = None
     """seconds of the reference kernel before or after, the longer of the two; None without a reference kernel"""
-    clock: float | None = None
-    """core clock in Hz at about that time; None where it cannot be read"""
-    temperature: float | None = None
-    """device temperature in °C at about that time; None where it cannot be read"""
     taken: datetime
     """UTC time of the last sample"""
 
