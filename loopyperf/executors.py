@@ -47,11 +47,6 @@ def are_forked() -> bool:
     return method == "fork"
 
 
-def process_pool(number: int) -> ProcessPool:
-    """Return a pool of *number* workers."""
-    return ProcessPool(max_workers=number)
-
-
 def scheduled(
     processes: ProcessPool, ask: Callable[[Asked], Answer], seconds: float | None, thing: Asked
 ) -> "Future[Answer]":

@@ -26,6 +26,8 @@ from loopyperf.search.measured import MeasuredRanking, check_measuring, measured
 from loopyperf.search.task import (
     Sizes,
     SizesSeen,
+    Task,
+    Unanswered,
     bound_of,
     bounds_note,
     check_ranked,
@@ -33,7 +35,7 @@ from loopyperf.search.task import (
     predicted,
     without_notes,
 )
-from loopyperf.search.tasks_in_flight import TaskRunner
+from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compiled import Compiler
@@ -350,12 +352,8 @@ def rank(
     stages = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
     cascade = Cascade(stages, every, merged, typical, top)
     runner = TaskRunner(predicted, executor, time_limit)
-    seen = SizesSeen(merged, len(every))
-    for number, (task, answer) in enumerate(runner.about(cascade.tasks()), 1):
-        seen.note(task.variant.name, answer)
-        cascade.take(task, answer)
-        if progress is not None:
-            progress(number, len(every) * len(stages))
+    most = len(every) * len(stages)
+    run_tasks(runner, cascade.tasks(), cascade.take, SizesSeen(merged, len(every)), most, progress)
     return ranking_of(
         chosen,
         merged,
@@ -366,6 +364,22 @@ def rank(
         beaten=cascade.beaten,
         notes=(*runner.notes, *(cascade.notes or bounds_note(chosen, bounds))),
     )
+
+
+def run_tasks(
+    runner: TaskRunner[Task, Estimate | Unanswered],
+    tasks: Iterator[Task | None],
+    take: Callable[[Task, Estimate | Unanswered], None],
+    seen: SizesSeen,
+    most: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Run *tasks*, at most *most*, and pass each with its result to *take*; raises the errors of *seen*."""
+    for number, (task, answer) in enumerate(runner.about(tasks), 1):
+        seen.note(task.variant.name, answer)
+        take(task, answer)
+        if progress is not None:
+            progress(number, most)
 
 
 def chosen_predictor(

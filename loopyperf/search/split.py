@@ -186,10 +186,22 @@ def split(
     admitted = admitted_sizes(kernel, merged)
     grid = _grid(kernel, admitted)
     case = Case(program, admitted, typical)
-    estimates = [_predictor(each, model, arguments).predict(case) for each in devices]
-    _check_times(estimates)
-    costs = [_fixed(each) for each in estimates]
+    estimates: list[Estimate] = []
+    for device in devices:
+        options: dict[str, Any] = {"model": model, "arguments": arguments}
+        runs = isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
+        is_bound = isinstance(device, Predictor)
+        bound = device if is_bound else predictor(**{"backend" if runs else "device": device}, **options)
+        estimates.append(each := bound.predict(case))
+        if each.seconds < 0:
+            raise ParameterError(
+                f"on {each.device}, model {each.model!r} predicts {duration(float(each.seconds))}, below 0: its fit "
+                f"does not apply to this kernel{without_fit(each.device) or '; drop that device'}"
+            )
     totals = [float(each.seconds) for each in estimates]
+    by_part = [each.breakdown.by_property() for each in estimates]
+    fixed = [sum(float(costs.get(name, 0.0)) for name in FIXED) for costs in by_part]
+    costs = [max(0.0, min(total, cost)) for total, cost in zip(totals, fixed, strict=True)]
     shares = shares_that_end_together(costs, totals)
     done, notes = _work_done(kernel, admitted, grid, typical or {})
     groups = _in_groups(done, prod(grid), shares)
@@ -251,15 +263,6 @@ def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
     return grid
 
 
-def _check_times(estimates: Sequence[Estimate]) -> None:
-    for each in estimates:
-        if each.seconds < 0:
-            raise ParameterError(
-                f"on {each.device}, model {each.model!r} predicts {duration(float(each.seconds))}, below 0: its fit "
-                f"does not apply to this kernel{without_fit(each.device) or '; drop that device'}"
-            )
-
-
 def _work_done(
     kernel: Kernel, sizes: Mapping[str, int], grid: Grid, typical: Mapping[str, Any]
 ) -> tuple[Callable[[int], float], list[str]]:
@@ -289,17 +292,3 @@ def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]
     last = max(place for place, share in enumerate(shares) if share > 0)
     ends = [end if place <= last else total for place, end in enumerate(ends)]
     return tuple(np.diff([*ends, total]).tolist())
-
-
-def _predictor(device: Any, model: str | None, arguments: Mapping[str, Any] | None) -> Predictor:
-    """Return the predictor for *device*: a device, a backend that executes the kernel, or a predictor itself."""
-    if isinstance(device, Predictor):
-        return device
-    if isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS):
-        return predictor(backend=device, model=model, arguments=arguments)
-    return predictor(device=device, model=model, arguments=arguments)
-
-
-def _fixed(answer: Estimate) -> float:
-    costs = answer.breakdown.by_property()
-    return max(0.0, min(float(answer.seconds), sum(float(costs.get(name, 0.0)) for name in FIXED)))
