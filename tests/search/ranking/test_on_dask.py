@@ -96,7 +96,6 @@ def test_killed_worker_loses_no_variants(client, fit, tmp_path):
 
 
 def test_variant_that_kills_every_worker_fails_and_others_are_ranked(client, fit):
-    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     ranking = lpp.rank(variants("a", "b") | {"deadly": deadly}, n=4096, fit=fit, executor=client.get_executor())
     assert same(ranking, lpp.rank(variants("a", "b"), n=4096, fit=fit))
     assert ranking.failures["deadly"].startswith("KilledWorker")
