@@ -6,9 +6,9 @@ raise :class:`OSError`; functions that only test a path never raise.
 
 JSON documents are written atomically, and formatted so that a change touches few lines of a diff.
 
-A document may come from an untrusted source, so at most :data:`MOST` bytes are read, and numbers must be small enough
-that sums and products do not overflow. The classes that a document is converted to define its structure; their
-``__post_init__`` checks relations between fields, so that an error names the place.
+A document may come from an untrusted source, so at most :data:`MAX_DOCUMENT_BYTES` bytes are read, and numbers must be
+small enough that sums and products do not overflow. The classes that a document is converted to define its structure;
+their ``__post_init__`` checks relations between fields, so that an error names the place.
 """
 
 import atexit
@@ -280,7 +280,7 @@ def below_home(path: str | os.PathLike[str]) -> Path:
 Document = dict[str, object]
 """contents of a JSON object"""
 _LINE_LENGTH = 120
-MOST = 16 * 2**20
+MAX_DOCUMENT_BYTES = 16 * 2**20
 """maximum size of a document in bytes; that of a thousand measurements has one MiB. Its values need up to 24 times the
 memory"""
 LARGEST = 1e30
@@ -313,7 +313,7 @@ def read_document(source: Path, what: str, remedy: str) -> object:
     Raises :class:`FitFileError` if the file is missing or corrupt.
     """
     try:
-        return msgspec.json.decode(read_bytes(source, MOST))
+        return msgspec.json.decode(read_bytes(source, MAX_DOCUMENT_BYTES))
     except OSError as error:
         raise FitFileError(f"cannot read the {what} file {source}: {os_reason(error)}; {remedy}") from error
     except (ValueError, RecursionError) as error:

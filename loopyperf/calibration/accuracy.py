@@ -104,10 +104,10 @@ MARGIN = 0.2
 between two calibrations of one device, and non-negative weights are safer for kernels unlike the measured ones."""
 PIPELINES = "overlap of pipelines"
 """candidate whose weights are also known from published device parameters"""
-TOLD = 0.75
+MIN_DETERMINED = 0.75
 """minimum share of measurements whose weights other classes must determine for counts to replace pipelines: a fit of
 counts cannot predict the others"""
-NAMED = 6
+MAX_NAMED = 6
 """maximum number of weights listed in a sentence"""
 
 
@@ -201,7 +201,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
         lacking = dict.fromkeys(name for each in self.classes for name in each.unknown)
         return (
             f"not compared: {number - known:,} of {number_of(number, 'measurement')}, because no other class "
-            f"determines the weights of {listed(lacking, NAMED)}"
+            f"determines the weights of {listed(lacking, MAX_NAMED)}"
         )
 
     @property
@@ -216,7 +216,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
         counts.
         """
         predictable = sum(each.predictable for each in self.classes)
-        if PIPELINES in candidates and predictable < TOLD * sum(each.observations for each in self.classes):
+        if PIPELINES in candidates and predictable < MIN_DETERMINED * sum(each.observations for each in self.classes):
             return PIPELINES
         return least({name: self.errors[name] for name in candidates})
 
@@ -267,14 +267,14 @@ def assess(predictions: Iterable[Prediction]) -> Accuracy:
 # Rows are never held out individually: sizes and variants of one kernel are so similar that they predict each other.
 
 
-MOST_FOLDS = 10
+MAX_FOLDS = 10
 """maximum number of folds; with more kernel classes, several are held out together"""
 
 Places = list[int]
 """row indices, ascending"""
 
 
-def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
+def folds(classes: Sequence[str], most: int = MAX_FOLDS) -> list[set[str]]:
     """Return the sets of *classes* that are held out together, balanced by their numbers of rows.
 
     There is a fold for each class if there are at most *most*. Raises :class:`CalibrationError` for fewer than two.
@@ -295,7 +295,7 @@ def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
     return found
 
 
-def splits(classes: Sequence[str], most: int = MOST_FOLDS) -> list[tuple[Places, Places]]:
+def splits(classes: Sequence[str], most: int = MAX_FOLDS) -> list[tuple[Places, Places]]:
     """Return the indices of training and test rows for each fold of :func:`folds`."""
     every = range(len(classes))
     return [

@@ -28,9 +28,9 @@ from loopyperf.units import amount, duration, in_percent, listed, number_of, rat
 
 SCHEMA = 2
 """schema version of the fit files that this version reads and writes"""
-NAMED = 3
+MAX_NAMED = 3
 """maximum number of names in an error"""
-POOR = 0.5
+POOR_ERROR = 0.5
 """error on a held-out kernel class from which predictions of such kernels are not to be trusted"""
 
 Setting = bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | Number | str
@@ -149,7 +149,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def __post_init__(self) -> None:
         """Require consistent fields."""
         if self.uncertainty is not None and (strange := set(self.uncertainty.columns) - set(self.weights)):
-            raise ValueError(f"uncertainty.columns without a weight: {listed(sorted(strange), NAMED)}")
+            raise ValueError(f"uncertainty.columns without a weight: {listed(sorted(strange), MAX_NAMED)}")
         if wrong := [name for name, (least, most) in self.ranges.items() if least > most]:
             raise ValueError(f"the range of {wrong[0]!r} must have minimum <= maximum")
         ridge = self.options.get("ridge", 0)
@@ -189,33 +189,38 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         first, each, most = (
             ("pipeline", "factor", "max busy time") if of_pipelines else ("property", "each", "max count")
         )
+
+        def cost(name: str, weight: float) -> str:
+            if not of_pipelines:
+                return unit_cost(weight)
+            return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{ratio_in_words(weight)} times"
+
+        def largest(name: str) -> str:
+            if name not in self.ranges:
+                return ""
+            number = self.ranges[name][1]
+            if not of_pipelines:
+                return amount(number)
+            return number_of(int(number), "launch") if name == LAUNCHES else duration(number)
+
+        def error(name: str, weight: float) -> str:
+            width = widths.get(name)
+            return "" if width is None else in_percent(width / weight) if weight > width else "100 % or more"
+
         columns = {
             first: [shown(name) if of_pipelines else name for name in self.weights],
-            each: [self._in_words(name, weight) for name, weight in self.weights.items()],
+            each: [cost(name, weight) for name, weight in self.weights.items()],
         }
         if widths := self._widths():
-            columns["error"] = [_off_by(widths.get(name), weight) for name, weight in self.weights.items()]
+            columns["error"] = [error(name, weight) for name, weight in self.weights.items()]
         if self.ranges:
-            columns[most] = [self._most_in_words(name) for name in self.weights]
+            columns[most] = [largest(name) for name in self.weights]
         return Table(tuple(columns), list(zip(*columns.values(), strict=True)))
 
     def _widths(self) -> dict[str, float]:
         """Return the half width of each weight's interval, where it is known."""
         widths = {} if self.uncertainty is None else self.uncertainty.of_weights()
         return {name: width for name, width in widths.items() if math.isfinite(width)}
-
-    def _in_words(self, name: str, weight: float) -> str:
-        if self.basis == "counts":
-            return unit_cost(weight)
-        return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{ratio_in_words(weight)} times"
-
-    def _most_in_words(self, name: str) -> str:
-        if name not in self.ranges:
-            return ""
-        most = self.ranges[name][1]
-        if self.basis == "counts":
-            return amount(most)
-        return number_of(int(most), "launch") if name == LAUNCHES else duration(most)
 
     def _remarks(self) -> Iterator[str]:
         if self.basis == "pipelines":
@@ -241,8 +246,8 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         if not math.isfinite(self.held_out_error) or self.cross_validation is None:
             return ""
         errors = {each.kernel_class: each.errors[self.candidate] for each in self.cross_validation.classes}
-        poor = sorted((name for name, error in errors.items() if error >= POOR), key=lambda name: -errors[name])
-        named = listed((f"{name!r} ({in_percent(errors[name])})" for name in poor), NAMED)
+        poor = sorted((name for name, error in errors.items() if error >= POOR_ERROR), key=lambda name: -errors[name])
+        named = listed((f"{name!r} ({in_percent(errors[name])})" for name in poor), MAX_NAMED)
         number = len(self.cross_validation.compared)
         return f"verdict: off by {in_percent(self.held_out_error)} (geometric mean) on {number} held-out classes" + (
             f"; do not trust it for kernels like {named}" if poor else ""
@@ -258,13 +263,6 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         """Return the geometric mean of the relative errors on held-out kernel classes; infinity if unknown."""
         known = self.cross_validation
         return math.inf if known is None else known.errors.get(self.candidate, math.inf)
-
-
-def _off_by(width: float | None, weight: float) -> str:
-    """Return the relative half width of a *weight*'s interval as text; empty if unknown."""
-    if width is None:
-        return ""
-    return in_percent(width / weight) if weight > width else "100 % or more"
 
 
 # {{{ fit files: JSON with the schema version first
@@ -375,7 +373,7 @@ def _check_overlap(fit: Fit, source: Path) -> None:
         )
     negative = {name: weight for name, weight in fit.weights.items() if weight < 0 and side(name, fit.basis)}
     if negative:
-        stated = listed((f"{name!r:.40} {weight:g}" for name, weight in negative.items()), NAMED)
+        stated = listed((f"{name!r:.40} {weight:g}" for name, weight in negative.items()), MAX_NAMED)
         raise FitFileError(
             f"{source}: weights of overlapping columns must be >= 0 in the overlap model, got {stated}; correct them, "
             f"change the model to 'linear', or {_RECALIBRATE}"
@@ -429,11 +427,15 @@ def novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity)
     decades = np.zeros_like(found.shares)
     for column, name in enumerate(found.columns):
         if name in places and name in fit.ranges:
-            decades[:, column] = _decades(amounts[:, places[name]], fit.ranges[name])
+            least, most = fit.ranges[name]
+            if 0 < least <= most:
+                own = amounts[:, places[name]]
+                known = np.where(own > 0, own, least)
+                decades[:, column] = np.log10(np.maximum(known / most, 1)) + np.log10(np.maximum(least / known, 1))
     beyond = (np.abs(found.shares) * decades).sum(axis=1)
-    undrawn = found.shares[:, len(fit.weights) :]
+    without_prior = found.shares[:, len(fit.weights) :]
     ridge = float(fit.options.get("ridge") or np.inf)
-    return beyond**2 + (undrawn**2).sum(axis=1) / ridge**2
+    return beyond**2 + (without_prior**2).sum(axis=1) / ridge**2
 
 
 def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> tuple[str, ...]:
@@ -455,12 +457,3 @@ def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bo
     known = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
     unknown = np.array([name not in known for name in names], np.bool_)
     return unknown & (amounts > NEGLIGIBLE * amounts.sum(axis=1, keepdims=True))
-
-
-def _decades(amounts: Vector, measured: tuple[float, float]) -> Vector:
-    """Return by how many powers of ten *amounts* are outside the *measured* range; 0 for amounts of 0."""
-    least, most = measured
-    if not 0 < least <= most:
-        return np.zeros_like(amounts)
-    known = np.where(amounts > 0, amounts, least)
-    return np.log10(np.maximum(known / most, 1)) + np.log10(np.maximum(least / known, 1))

@@ -1,7 +1,7 @@
 """Fit models to observations: select, solve, validate, and record everything in fits."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -87,6 +87,11 @@ def make_fit(
     """
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
+    plain = int if problem.basis == "counts" else float  # JSON does not support NumPy's integers
+    amounts = [row.amounts(problem.basis) for row in problem.observations]
+    every = {name: [each.get(name, 0) for each in amounts] for name in problem.properties}
+    ranges = {name: (plain(min(filter(None, values))), plain(max(values))) for name, values in every.items()}
+    magnitudes = [abs(residual) for residual in solution.residuals]
     return Fit(
         **origin,
         candidate=candidate.name,
@@ -94,7 +99,7 @@ def make_fit(
         sharpness=solution.sharpness,
         basis=solution.basis,
         undetermined=solution.undetermined,
-        ranges=_ranges(problem),
+        ranges=ranges,
         rank=solution.rank,
         condition=solution.condition,
         at_bound=solution.at_bound,
@@ -103,33 +108,22 @@ def make_fit(
             "ridge": solution.ridge,
             "tolerance": solution.tolerance,
         },
-        residual_summary=_summary(solution.residuals),
+        residual_summary=ResidualSummary(
+            geometric_mean=geometric_mean(magnitudes),
+            root_mean_square=math.sqrt(sum(size * size for size in magnitudes) / len(magnitudes)),
+            worst=max(magnitudes),
+        ),
         cross_validation=None if validated is None else validated.table,
         uncertainty=None if left_out is None else uncertainty(solution, judged or problem.observations, left_out),
         coverage=covered,
         residuals=tuple(
-            Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
+            Residual(
+                row.kernel_class,
+                row.label,
+                {name: int(value) for name, value in row.sizes.items()},
+                float(row.seconds),
+                residual,
+            )
             for row, residual in zip(problem.observations, solution.residuals, strict=True)
         ),
-    )
-
-
-def _ranges(problem: Problem) -> dict[str, tuple[float, float]]:
-    amounts = [row.amounts(problem.basis) for row in problem.observations]
-    every = {name: [each.get(name, 0) for each in amounts] for name in problem.properties}
-    plain = int if problem.basis == "counts" else float
-    return {name: (plain(min(filter(None, values))), plain(max(values))) for name, values in every.items()}
-
-
-def _plain(sizes: Mapping[str, int]) -> dict[str, int]:
-    # Sizes and counts may be NumPy integers, which JSON does not support.
-    return {name: int(value) for name, value in sizes.items()}
-
-
-def _summary(residuals: Sequence[float]) -> ResidualSummary:
-    magnitudes = [abs(residual) for residual in residuals]
-    return ResidualSummary(
-        geometric_mean=geometric_mean(magnitudes),
-        root_mean_square=math.sqrt(sum(size * size for size in magnitudes) / len(magnitudes)),
-        worst=max(magnitudes),
     )

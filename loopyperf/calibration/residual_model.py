@@ -74,7 +74,7 @@ BOOSTERS = 10
 group is fastest by a single booster is random (titan-v: a mean regret of 1.14 to 1.58 depending on the seed)"""
 SEED = 0
 """seed of the boosters' seeds"""
-SEARCHED = 5
+SEARCH_FOLDS = 5
 """maximum number of folds in the search for hyper-parameters"""
 STEP = "learner"
 """name of the pipeline's last step"""
@@ -107,7 +107,7 @@ def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str
     selected with a single booster to save time. Raises :class:`CalibrationError` for fewer than two classes.
     """
     check_recipe(name)
-    folds = splits(classes, SEARCHED)
+    folds = splits(classes, SEARCH_FOLDS)
     if not all(_has_spread(features[known]) for known, _ in folds):
         return {parameter: values[len(values) // 2] for parameter, values in RECIPES[name].items()}
     model_selection = _imported("sklearn.model_selection")
@@ -157,7 +157,7 @@ TARGET = 7.0
 """maximum magnitude of a logarithmic target, just above ln(1000)"""
 ERROR = 700.0
 """maximum magnitude of a logarithmic error whose exponential is a finite float"""
-NEAR = 10
+MAX_FACTOR = 10
 """maximum factor between valid hyper-parameters and the candidates: beyond, training is endless or useless"""
 
 
@@ -214,14 +214,15 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
         grid = RECIPES[self.recipe]
         near = {
             name: (isinstance(value, int) or not all(isinstance(each, int) for each in grid[name]))
-            and min(grid[name]) / NEAR <= value <= max(grid[name]) * NEAR
+            and min(grid[name]) / MAX_FACTOR <= value <= max(grid[name]) * MAX_FACTOR
             for name, value in self.parameters.items()
             if name in grid
         }
         if self.parameters.keys() != grid.keys() or not all(near.values()):
+            candidates = ", ".join(f"{name} {values}" for name, values in grid.items())
             raise ValueError(
-                f"parameters of {self.recipe!r} must be {', '.join(grid)}, within a factor of {NEAR} of the candidates "
-                f"{', '.join(f'{name} {values}' for name, values in grid.items())}; got {dict(self.parameters)}"
+                f"parameters of {self.recipe!r} must be {', '.join(grid)}, within a factor of {MAX_FACTOR} of the "
+                f"candidates {candidates}; got {dict(self.parameters)}"
             )
         if list(self.errors) != sorted(self.errors):
             raise ValueError("errors must be in ascending order")

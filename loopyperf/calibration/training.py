@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from loopyperf.calibration.accuracy import MOST_FOLDS, median_log_error, splits
+from loopyperf.calibration.accuracy import MAX_FOLDS, median_log_error, splits
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
 from loopyperf.calibration.residual_model import (
@@ -161,7 +161,7 @@ class CrossValidated:
 
 
 def cross_validated(
-    base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MOST_FOLDS
+    base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MAX_FOLDS
 ) -> CrossValidated:
     """Return the predictions of *base* alone and corrected by each of *recipes*, with classes held out.
 
@@ -193,7 +193,7 @@ def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
 # {{{ training
 
 
-FEWEST_CLASSES = 3
+MIN_CLASSES = 3
 """one to predict, one to select hyper-parameters, and one to learn from"""
 
 
@@ -208,9 +208,9 @@ def learn(
     check_recipe(recipe)
     rows = [Example(each.observation, each.features.rounded(), each.base) for each in examples]
     classes = sorted({each.observation.kernel_class for each in rows})
-    if len(classes) < FEWEST_CLASSES:
+    if len(classes) < MIN_CLASSES:
         raise CalibrationError(
-            f"a residual model needs {FEWEST_CLASSES} kernel classes or more for cross-validation, got {len(classes)}: "
+            f"a residual model needs {MIN_CLASSES} kernel classes or more for cross-validation, got {len(classes)}: "
             f"{', '.join(map(repr, classes)) or 'none'}; measure kernels of other classes"
         )
     judged = cross_validated(base, rows)

@@ -44,7 +44,13 @@ def user_descriptions() -> Path:
 
 def known_descriptions() -> tuple[KnownDescription, ...]:
     """Return the device files that can be found by name, one for each device, in alphabetical order."""
-    found = {known.slug: known for known in (*_listed(BUNDLED, "bundled"), *_listed(user_descriptions(), "user"))}
+    folders: tuple[tuple[Literal["user", "bundled"], Path], ...] = (("bundled", BUNDLED), ("user", user_descriptions()))
+    found = {
+        device_slug(stem): KnownDescription(device_slug(stem), folder / name, origin)
+        for origin, folder in folders
+        for name in file_names(folder)
+        if (stem := name.removesuffix(SUFFIX)) != name
+    }
     return tuple(known for _, known in sorted(found.items()))
 
 
@@ -89,11 +95,20 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     if isinstance(name, os.PathLike):
         return load_description(words)
     if is_path(words):
-        return load_description(_of_description(words))
+        if not words.endswith(SUFFIX):
+            raise DeviceFileError(
+                f"{words} is not a device file (*{SUFFIX}); pass the path of a device file, or a name that "
+                "`loopyperf devices` lists"
+            )
+        return load_description(below_home(words))
     slug = device_slug(words)
     device = _called(slug)
     if device is None:
-        raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known_descriptions()]) + unread())
+        nearest = ", ".join(nearest_first(slug, [each.slug for each in known_descriptions()])[:NEAREST]) or "none"
+        raise UnknownDeviceError(
+            f"no device called {slug!r}; nearest: {nearest}; see `loopyperf devices`, or write a device file "
+            f"(docs/devices.md) and pass its path, or save it in {user_descriptions()}{unread()}"
+        )
     return device
 
 
@@ -159,25 +174,10 @@ def slug_of(name: str) -> str:
     return load_device(name).slug if is_path(name) else device_slug(name)
 
 
-def _of_description(path: str) -> Path:
-    """Return *path*; raises :class:`DeviceFileError` if it is not the path of a device file."""
-    if not path.endswith(SUFFIX):
-        raise DeviceFileError(
-            f"{path} is not a device file (*{SUFFIX}); pass the path of a device file, or a name that "
-            "`loopyperf devices` lists"
-        )
-    return below_home(path)
-
-
 @cache
 def a_processor() -> Device:
     """Return the reference device for fits on any processor, whose parameters the fitted weights scale."""
     return load_description(PROCESSOR)
-
-
-def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:
-    paths = [folder / name for name in file_names(folder) if name.endswith(SUFFIX)]
-    return [KnownDescription(device_slug(path.stem), path, origin) for path in paths]
 
 
 def names_without_brand(device: Device) -> set[str]:
@@ -198,11 +198,3 @@ def nearest_first(asked: str, known: Sequence[str]) -> list[str]:
         return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in names)
 
     return sorted(known, key=lambda slug: -likeness(slug))
-
-
-def _no_such_device(slug: str, known: Sequence[str]) -> str:
-    nearest = ", ".join(nearest_first(slug, known)[:NEAREST]) or "none"
-    return (
-        f"no device called {slug!r}; nearest: {nearest}; see `loopyperf devices`, or write a device file "
-        f"(docs/devices.md) and pass its path, or save it in {user_descriptions()}"
-    )

@@ -1,7 +1,7 @@
 """Append-only measurement archives in JSON Lines format that survive a process killed at any byte.
 
-An archive may come from an untrusted source. At most :data:`MOST` bytes of it are decompressed, so that a small file
-that expands to gigabytes is rejected before it fills the memory.
+An archive may come from an untrusted source. At most :data:`MAX_ARCHIVE_BYTES` bytes of it are decompressed, so that a
+small file that expands to gigabytes is rejected before it fills the memory.
 
 Each record is one line and is on disk before the next measurement starts. A killed process leaves at most one partial
 last line. A line is valid only if it ends in a line feed, so readers ignore a partial last line and the next writer
@@ -34,7 +34,7 @@ PACKED: Mapping[bytes, Callable[[Any], AbstractContextManager[Any]]] = {
 """first bytes of a compressed archive -> function that opens it"""
 LONGEST_MAGIC = max(map(len, PACKED))
 """largest number of these bytes"""
-MOST = 48 * 2**20
+MAX_ARCHIVE_BYTES = 48 * 2**20
 """maximum size of an archive after decompression, in bytes: about 80,000 measurements"""
 LINE_START = b'{"record":"'
 
@@ -171,9 +171,9 @@ class Archive:
 
     def _append(self, lines: bytes) -> None:
         self._bytes += len(lines)
-        if self._bytes > MOST:
+        if self._bytes > MAX_ARCHIVE_BYTES:
             raise ArchiveError(
-                f"{self.path} would be too large to read: more than {MOST:,} bytes; use another archive path"
+                f"{self.path} would be too large to read: more than {MAX_ARCHIVE_BYTES:,} bytes; use another path"
             )
         try:
             self._file.write(lines)
@@ -215,11 +215,11 @@ def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording,
     try:
         opener = next((each for start, each in PACKED.items() if magic.startswith(start)), nullcontext)
         with opener(file) as unpacked:
-            content = unpacked.read(MOST + 1)
+            content = unpacked.read(MAX_ARCHIVE_BYTES + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise _unreadable(path, error) from error
-    if len(content) > MOST:
-        raise _unreadable(path, OSError(f"more than {MOST:,} bytes after decompression"))
+    if len(content) > MAX_ARCHIVE_BYTES:
+        raise _unreadable(path, OSError(f"more than {MAX_ARCHIVE_BYTES:,} bytes after decompression"))
     return _parse(BytesIO(content), path)
 
 

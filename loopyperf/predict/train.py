@@ -27,7 +27,7 @@ from loopyperf.calibration.residual_model import (
     check_recipe,
     save_residual_model,
 )
-from loopyperf.calibration.training import FEWEST_CLASSES, Base, Example, fitted_base, learn, unfitted_base
+from loopyperf.calibration.training import MIN_CLASSES, Base, Example, fitted_base, learn, unfitted_base
 from loopyperf.calibration.validation import possible
 from loopyperf.device.description import Device
 from loopyperf.errors import (
@@ -205,10 +205,10 @@ def _used(rows: Sequence[Measured], base: str) -> Sequence[Measured]:
 def _check_sampled_classes(found: Sequence[Example], used: Sequence[Measured], rows: Sequence[Measured]) -> None:
     """Raise :class:`CalibrationError` if too few kernel classes have samples."""
     classes = sorted({each.observation.kernel_class for each in found})
-    if len(used) < len(rows) and len(classes) < FEWEST_CLASSES:
+    if len(used) < len(rows) and len(classes) < MIN_CLASSES:
         raise CalibrationError(
             f"only {len(used)} of {len(rows)} rows have samples, of {len(classes)} kernel classes "
-            f"({', '.join(map(repr, classes))}); sample at least {FEWEST_CLASSES} classes, or use another base, e.g. "
+            f"({', '.join(map(repr, classes))}); sample at least {MIN_CLASSES} classes, or use another base, e.g. "
             f"base={FITTED[0]!r}"
         )
 

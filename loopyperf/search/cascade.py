@@ -155,11 +155,11 @@ class Cascade:
         )
 
 
-DRAWS = 2000
+SAMPLES = 2000
 """Monte Carlo samples of the true times of all candidates"""
-MOST_DRAWN = 20_000_000
+MAX_RANDOM_NUMBERS = 20_000_000
 """largest number of random numbers for a shortlist; with many candidates there are fewer samples"""
-COMPARED = 1000
+MAX_COMPARED = 1000
 """largest number of errors that are compared in pairs"""
 SEED = 0
 
@@ -209,7 +209,7 @@ def tied(ranked: Sequence[ShortlistCandidate], errors: Sequence[float]) -> tuple
     # the quantile, at the probability of intervals, of the difference between two kernels' errors
     apart = sqrt(2)
     if len(errors) > 1:
-        some = np.array(errors)[:: -(-len(errors) // COMPARED)]
+        some = np.array(errors)[:: -(-len(errors) // MAX_COMPARED)]
         pairs = np.triu_indices(len(some), 1)
         apart = float(np.quantile(np.abs(np.subtract.outer(some, some))[pairs], LEVEL))
     groups: list[list[str]] = []
@@ -254,7 +254,7 @@ def _needed(candidates: Sequence[ShortlistCandidate], errors: Sequence[float], r
     """Return, for each Monte Carlo sample, how many of the first *candidates* include one that is fast enough."""
     times = np.array([each.seconds for each in candidates])
     spreads = np.array([each.spread for each in candidates], dtype=np.float64)
-    draws = max(1, min(DRAWS, MOST_DRAWN // len(times)))
+    draws = max(1, min(SAMPLES, MAX_RANDOM_NUMBERS // len(times)))
     rng = np.random.default_rng(SEED)
     found = np.empty(draws, dtype=np.int64)
     for draw in range(draws):

@@ -12,7 +12,7 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.counts.atomic_updates import ATOMIC_UPDATES
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, abridged, plain, tagged
-from loopyperf.errors import NAMED, ParameterError, unanswered
+from loopyperf.errors import MAX_NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
@@ -42,7 +42,7 @@ from loopyperf.stages.compiled import Compiler
 from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none could be predicted"
-NOTED = 8
+MAX_NOTED = 8
 """number of fastest variants whose notes on atomic updates are repeated"""
 
 
@@ -219,14 +219,14 @@ class Ranking(Tabular):
             lacking.setdefault(estimate.left_out, []).append(name)
         lacking.pop((), None)
         yield from (
-            f"lower bounds without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items()
+            f"lower bounds without {', '.join(what)}: {listed(names, MAX_NAMED)}" for what, names in lacking.items()
         )
         if 0 < sum(map(len, lacking.values())) < len(self.estimates):
             yield "variants with incomplete times are ranked last"
         beaten = {each.name: each.at_least for each in self.beaten}
         negative = [name for name, seconds in {**self.seconds, **beaten}.items() if seconds < 0]
         if negative:
-            names = listed(negative, NAMED)
+            names = listed(negative, MAX_NAMED)
             yield f"ranked last, since their times are negative and the fit does not apply: {names}"
         if slower := [seconds for seconds in beaten.values() if seconds >= 0]:
             yield f"not ranked: {number_of(len(slower), 'variant')} of {duration(min(slower))} or more"
@@ -429,10 +429,10 @@ def ranking_of(
 def _on_atomic_updates(estimates: Mapping[str, Estimate]) -> Iterator[str]:
     """Yield the notes on atomic updates of the fastest variants, each with the names of its variants."""
     found: dict[str, list[str]] = {}
-    for name, estimate in islice(estimates.items(), NOTED):
+    for name, estimate in islice(estimates.items(), MAX_NOTED):
         for note in (each for each in estimate.notes if each.startswith(ATOMIC_UPDATES)):
             found.setdefault(note, []).append(name)
-    yield from (f"{listed(names, NAMED)}: {note}" for note, names in found.items())
+    yield from (f"{listed(names, MAX_NAMED)}: {note}" for note, names in found.items())
 
 
 def _spread(estimate: Estimate) -> float | None:

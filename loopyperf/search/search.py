@@ -121,9 +121,9 @@ class Exploration:
 
 
 EXHAUSTIVE = "exhaustive"
-FEW = 256
+MAX_EXHAUSTIVE = 256
 """largest number of points that are all ranked by default"""
-ADVISED = "tpe"
+DEFAULT_OPTIMIZER = "tpe"
 """default optimizer for larger spaces"""
 TRIALS = 100
 """default number of evaluated points of larger spaces"""
@@ -373,14 +373,14 @@ def _search(ranking: Ranking, space: Space, points: Iterable[int], optimizer: st
 def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | None) -> "str | BaseSampler":
     """Return the optimizer, by default one for the size of the space; raises :class:`ParameterError` for a bad name."""
     if optimizer is None:
-        are_few = space.points <= FEW if trials is None else space.points <= min(trials, FEW)
-        return EXHAUSTIVE if are_few else ADVISED
+        are_few = space.points <= MAX_EXHAUSTIVE if trials is None else space.points <= min(trials, MAX_EXHAUSTIVE)
+        return EXHAUSTIVE if are_few else DEFAULT_OPTIMIZER
     if isinstance(optimizer, str) and optimizer not in (EXHAUSTIVE, *SAMPLERS):
         names = ", ".join((EXHAUSTIVE, *SAMPLERS))
         raise ParameterError(f"unknown optimizer {optimizer!r}; choose from {names}, or pass an Optuna sampler")
     if optimizer == EXHAUSTIVE and trials is not None and trials < space.points:
         raise ParameterError(
             f"an exhaustive search evaluates all {space.points:,} points, got trials={trials}; drop trials=, or use "
-            f"optimizer={ADVISED!r}"
+            f"optimizer={DEFAULT_OPTIMIZER!r}"
         )
     return optimizer

@@ -97,12 +97,12 @@ class Variant:
             raise KernelError(f"building failed ({type(error).__name__}): {one_line(error)}") from error
         if self.key:
             _kept[self.key] = built
-            for each in list(_kept)[:-KEPT]:
+            for each in list(_kept)[:-MAX_PROGRAMS]:
                 _kept.pop(each, None)
         return built
 
 
-KEPT = 64
+MAX_PROGRAMS = 64
 """largest number of programs in a process's cache; with their analyses, about 20 MB"""
 _kept: dict[str, Program] = {}
 

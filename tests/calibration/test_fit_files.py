@@ -334,7 +334,7 @@ def test_non_portable_json_is_refused(what: str, path: Path):
 
 def test_folders_and_oversized_files_are_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert "Is a directory" in refusal(tmp_path)
-    monkeypatch.setattr(documents, "MOST", 1000)
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 1000)
     assert "it has more than 1,000 bytes" in refusal(Path("/dev/zero"))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from loopyperf.calibration.accuracy import (
     LEAST_ERROR,
-    MOST_FOLDS,
+    MAX_FOLDS,
     PIPELINES,
     PLAIN,
     ClassErrors,
@@ -117,10 +117,10 @@ def test_several_of_many_classes_are_held_out_together():
     fitted: list[list[Observation]] = []
     table = cross_validate(rows, [recorded(fitted)]).table
     assert len(table.classes) == 25
-    assert len(fitted) == MOST_FOLDS
+    assert len(fitted) == MAX_FOLDS
     left_out = [{row.kernel_class for row in rows if row not in kept} for kept in fitted]
     assert sorted(name for fold in left_out for name in fold) == sorted({row.kernel_class for row in rows})
-    assert max(len(rows) - len(kept) for kept in fitted) <= len(rows) / MOST_FOLDS + 3
+    assert max(len(rows) - len(kept) for kept in fitted) <= len(rows) / MAX_FOLDS + 3
 
 
 def test_errors_use_weights_fitted_to_the_other_classes():

@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 def test_decompression_bomb_is_rejected_before_it_is_unpacked(
     path: Path, compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_module, "MOST", 2**21)
+    monkeypatch.setattr(archive_module, "MAX_ARCHIVE_BYTES", 2**21)
     lines = compress(b"".join(encode(each) for each in (FIRST, *[MEASURED] * 20_000)))
     endless = compress(bytes(20 * 2**20))
     assert len(lines) + len(endless) < 2**18
@@ -61,10 +61,10 @@ def test_decompression_bomb_is_rejected_before_it_is_unpacked(
 
 
 def test_nothing_is_written_that_cannot_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_module, "MOST", 2**12)
+    monkeypatch.setattr(archive_module, "MAX_ARCHIVE_BYTES", 2**12)
     with Archive(tmp_path / "new.jsonl", FIRST) as archive:
         longer = (msgspec.structs.replace(MEASURED, samples=(1e-3,) * 2 * at, attempt=at) for at in count(1))
-        with pytest.raises(ArchiveError, match=r"would be too large to read: .*; use another archive path"):
+        with pytest.raises(ArchiveError, match=r"would be too large to read: .*; use another path"):
             any(map(archive.append, longer))
         written = len(archive.measurements)
         assert written > 0

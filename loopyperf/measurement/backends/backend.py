@@ -246,7 +246,7 @@ def no_garbage_collection() -> Generator[None]:
 
 SEED = 0
 """seed of the arrays' random contents, so that repeated measurements of a size use the same data"""
-KEPT = 2
+MAX_COMPILED = 2
 """configurations that stay compiled: the measured one and the reference kernel"""
 
 
@@ -310,7 +310,7 @@ class LaunchingBackend(ABC, Generic[Program, Memory, Launches]):
         """Return the program of *configuration*, compiled unless it is one of the latest."""
         found = next((each for each in self._kept if each.configuration is configuration), None)
         if found is None:
-            del self._kept[: max(0, len(self._kept) - KEPT + 1)]  # free its arrays first
+            del self._kept[: max(0, len(self._kept) - MAX_COMPILED + 1)]  # free its arrays first
             found = _Kept[Program, Launches](configuration, self._compiled(configuration))
         self._kept = [*(each for each in self._kept if each is not found), found]
         return found

@@ -118,7 +118,7 @@ def _version(number: int) -> str:
 
 TIMES_CACHE = 2
 """flushed bytes as a multiple of the last cache: not every cache evicts the least recently used lines"""
-LEAST_FLUSHED = 2**26
+MIN_FLUSHED = 2**26
 """minimum number of bytes written in a flush"""
 
 
@@ -222,7 +222,7 @@ class CudaBackend(LaunchingBackend[CompiledProgram, Any, BoundLaunches]):
     def _flush(self) -> None:
         try:
             if self._flushed is None:
-                self._flushed = self._allocate(max(LEAST_FLUSHED, TIMES_CACHE * (self.limits.cache or 0)))
+                self._flushed = self._allocate(max(MIN_FLUSHED, TIMES_CACHE * (self.limits.cache or 0)))
             self._flushed.fill(0)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise MeasurementError(f"cannot flush the caches: {error}") from error

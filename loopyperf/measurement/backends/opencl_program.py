@@ -30,7 +30,7 @@ from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches
 SOURCE = "kernel void touch(global int *bytes) { bytes[get_global_id(0)] += 1; }"
 TIMES_CACHE = 2
 """flushed bytes as a multiple of the reported cache: not every cache evicts the least recently used lines"""
-LEAST_ON_GPU, LEAST = 2**29, 2**26
+MIN_BYTES_ON_GPU, MIN_BYTES = 2**29, 2**26
 """minimum number of flushed bytes. GPU drivers report a cache closer to the cores (16 KiB on AMD), while the largest
 last-level caches have 256 MiB"""
 
@@ -41,7 +41,7 @@ class CacheFlush:
     def __init__(self, context: cl.Context) -> None:
         """Allocate and compile for the first device of *context*."""
         device = context.devices[0]
-        least = LEAST_ON_GPU if device.type & cl.device_type.GPU else LEAST
+        least = MIN_BYTES_ON_GPU if device.type & cl.device_type.GPU else MIN_BYTES
         touched = min(max(least, TIMES_CACHE * device.global_mem_cache_size), device.max_mem_alloc_size)
         self._integers = touched // np.dtype(np.int32).itemsize
         self._buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, touched)

@@ -356,9 +356,9 @@ def test_programs_of_different_rankings_are_not_confused():
 
 
 def test_process_keeps_a_limited_number_of_programs():
-    for each in variants.named({f"{place}": doubled for place in range(variants.KEPT + 5)}, are_kept=True):
+    for each in variants.named({f"{place}": doubled for place in range(variants.MAX_PROGRAMS + 5)}, are_kept=True):
         each.program()
-    assert len(variants._kept) == variants.KEPT
+    assert len(variants._kept) == variants.MAX_PROGRAMS
     assert not any(each.key for each in variants.named({"a": doubled}))
 
 
