@@ -103,11 +103,7 @@ def make_fit(
         rank=solution.rank,
         condition=solution.condition,
         at_bound=solution.at_bound,
-        options={
-            "non_negative": solution.non_negative,
-            "ridge": solution.ridge,
-            "tolerance": solution.tolerance,
-        },
+        options={name: getattr(solution, name) for name in ("non_negative", "ridge", "tolerance")},
         residual_summary=ResidualSummary(
             geometric_mean=geometric_mean(magnitudes),
             root_mean_square=math.sqrt(sum(size * size for size in magnitudes) / len(magnitudes)),

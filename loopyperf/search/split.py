@@ -186,13 +186,8 @@ def split(
     admitted = admitted_sizes(kernel, merged)
     grid = _grid(kernel, admitted)
     case = Case(program, admitted, typical)
-    estimates: list[Estimate] = []
-    for device in devices:
-        options: dict[str, Any] = {"model": model, "arguments": arguments}
-        runs = isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
-        is_bound = isinstance(device, Predictor)
-        bound = device if is_bound else predictor(**{"backend" if runs else "device": device}, **options)
-        estimates.append(each := bound.predict(case))
+    estimates = [_predictor(each, model, arguments).predict(case) for each in devices]
+    for each in estimates:
         if each.seconds < 0:
             raise ParameterError(
                 f"on {each.device}, model {each.model!r} predicts {duration(float(each.seconds))}, below 0: its fit "
@@ -221,6 +216,15 @@ def split(
         typical=dict(typical or {}),
         left_out={each.device: each.left_out for each in estimates if each.left_out},
     )
+
+
+def _predictor(device: Any, model: str | None, arguments: Mapping[str, Any] | None) -> Predictor:
+    """Return the predictor for *device*: a device, a backend that executes the kernel, or a predictor itself."""
+    if isinstance(device, Predictor):
+        return device
+    runs = isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
+    where: dict[str, Any] = {"backend" if runs else "device": device}
+    return predictor(**where, model=model, arguments=arguments)
 
 
 def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> tuple[float, ...]:

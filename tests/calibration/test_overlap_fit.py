@@ -279,7 +279,7 @@ def test_further_starts_are_tried_if_no_search_converges():
 def test_exhausted_step_limit_gives_a_convergence_warning(monkeypatch: pytest.MonkeyPatch):
     task, start = ill_posed(169)
     whole = _best(task, start)
-    monkeypatch.setattr(solver, "MOST_STEPS", 3)
+    monkeypatch.setattr(solver, "MAX_STEPS", 3)
     assert not task.minimum(np.append(start, STARTS[0])).is_converged
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         assert _best(task, start).cost > whole.cost
