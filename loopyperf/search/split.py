@@ -28,7 +28,7 @@ from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.backend import RunsParts
-from loopyperf.models.result import NO_INTERVAL, Estimate
+from loopyperf.models.result import NO_INTERVAL
 from loopyperf.models.workload import LAUNCHES
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.predictor import Predictor
