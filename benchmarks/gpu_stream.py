@@ -24,12 +24,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from papers.pictures import panels
+from parts.occupancy_errors import mape, mape_shape
 from parts.shared_data import SHARED_DATA
 from parts.tables import show, table
 from rich.table import Table
 
 import loopyperf as lpp
-from loopyperf.calibration.accuracy import mape, mape_shape
 from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.errors import MissingNumberError
 from loopyperf.explain.plots import plot_over_occupancy

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import parts  # noqa: F401 - turns the cache off
+from parts.held_out_intervals import FOLDS, SEEDS, interval_coverage
 from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.archived import fitted_observations
-from loopyperf.calibration.fitting import FOLDS, SEEDS, interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import FitRecipe, possible
 from loopyperf.measurement.archive import read_archive

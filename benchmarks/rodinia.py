@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 import parts  # noqa: F401 - turns the cache off
 from gpu_hour import SWEPT
+from parts.occupancy_errors import mape, mape_shape
 from rich.console import Console
 from rich.table import Table
 
 import loopyperf as lpp
-from loopyperf.calibration.accuracy import mape, mape_shape
 from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM

@@ -22,7 +22,7 @@ from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 
 from loopyperf.calibration.fit import Measured
 from loopyperf.calibration.residual_model import SAMPLED
-from loopyperf.calibration.training import UnfittedBase, cross_validated
+from loopyperf.calibration.training import cross_validated, unfitted_base
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.models.sampling import SampledProgram, Samples, Work
@@ -75,7 +75,7 @@ def errors_of(measured: Sequence[Measured]) -> dict[str, Errors]:
     skipped: list[str] = []
     found = examples(measured, SAMPLED, None, on_failure=lambda row, error: skipped.append(row.label))
     seconds = np.array([each.observation.seconds for each in found])
-    validated = cross_validated(UnfittedBase(SAMPLED), found)
+    validated = cross_validated(unfitted_base(SAMPLED), found)
     print(f"{len(found)} kernels, {len({each.observation.kernel_class for each in found})} classes; skipped: {skipped}")
     return {name: np.abs(each / seconds - 1) for name, each in {SAMPLED: validated.base, **validated.learned}.items()}
 

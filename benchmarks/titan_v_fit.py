@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from parts.held_out_intervals import interval_coverage
 from parts.tables import show, table
 from parts.titan_v import DEVICE, FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.calibration.fitting import interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import FitRecipe, cross_validate, possible
 

@@ -21,11 +21,11 @@ from rich.table import Table
 
 from loopyperf.calibration.fitting import FOLDS
 from loopyperf.calibration.problem import Observation, Vector
-from loopyperf.calibration.training import CrossValidated, Example, FittedBase, Names, cross_validated, scores
+from loopyperf.calibration.training import CrossValidated, Example, Names, cross_validated, fitted_base, scores
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.residual_regression import Features
 
-BASE = FittedBase(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))
+BASE = fitted_base(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))
 NAMES = {"base": "overlap of pipelines", "svr": "with ε-SVR", "trees": "with trees"}
 
 

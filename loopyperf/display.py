@@ -88,11 +88,11 @@ WIDTH = 80
 """default terminal width, in characters"""
 GAP = "  "
 """separator between columns, and indent of the first"""
-LONGEST = 30
+MAX_WORD = 30
 """word length in characters; a table that is too wide may break longer words, e.g. of a formula"""
 SHOWN_FIRST, SHOWN_LAST = 9, 3
 """number of rows shown from the start and the end of a long table"""
-SMALL = 0.01
+SMALL_SHARE = 0.01
 """share of the whole; a table sums smaller parts in one row"""
 OF_DEVICE = re.compile(r" of [\w.-]+")
 """the device name in the first clause of such a note"""
@@ -189,7 +189,7 @@ class Table:
         columns are broken. If the table is still too wide, each row is printed as a list of "heading: cell".
         """
         heads, *rows = ([_plain(cell) for cell in row] for row in (self.headings, *self.rows))
-        widths = self._widths(heads, rows, width, width) or self._widths(heads, rows, width, LONGEST)
+        widths = self._widths(heads, rows, width, width) or self._widths(heads, rows, width, MAX_WORD)
         if widths is None:
             for row in rows:
                 yield from _named(heads, row, width)
@@ -379,12 +379,12 @@ class Tabular(Shown):
 def apart(parts: Sequence[Item], share: Callable[[Item], float]) -> tuple[list[Item], list[Item]]:
     """Return the *parts* to show one by one and the small parts to sum in a last row, each in their original order.
 
-    A part is small if its *share* of the whole is below :data:`SMALL` in magnitude. A single small part is shown.
+    A part is small if its *share* of the whole is below :data:`SMALL_SHARE` in magnitude. A single small part is shown.
     """
-    small = [each for each in parts if abs(share(each)) < SMALL]
+    small = [each for each in parts if abs(share(each)) < SMALL_SHARE]
     if len(small) < 2:
         return list(parts), []
-    return [each for each in parts if not abs(share(each)) < SMALL], small
+    return [each for each in parts if not abs(share(each)) < SMALL_SHARE], small
 
 
 def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:

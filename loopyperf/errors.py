@@ -30,7 +30,7 @@ def brief(quoted: object, most: int = 120) -> str:
 
 VERSION = re.compile(r"[0-9][0-9a-z.+]{,29}")
 """a version number, which is safe inside a shell command"""
-LONGEST = 1000
+MAX_MESSAGE = 1000
 """maximum length of a message, in characters"""
 
 
@@ -44,7 +44,8 @@ def later_schema(source: object, schema: int, latest: int, writer: object = None
     own = import_module("importlib.metadata").version("loopyperf")  # imported late: it takes 0.03 s
     wanted = f"'loopyperf>={writer}'" if is_version else "--upgrade loopyperf"
     return (
-        f"{source} has schema {schema}, but loopyperf {own} reads schemas up to {latest}; upgrade: pip install {wanted}"
+        f"{source} has schema {schema!s:.20}, but loopyperf {own} reads schemas up to {latest}; upgrade: "
+        f"pip install {wanted}"
     )
 
 
@@ -52,12 +53,12 @@ class LoopyperfError(Exception):
     """Base class of all errors that loopyperf raises.
 
     A message may quote a file from an untrusted source, so ``str`` returns it on one line, with control characters
-    escaped, and without its middle if it is longer than :data:`LONGEST`.
+    escaped, and without its middle if it is longer than :data:`MAX_MESSAGE`.
     """
 
     def __str__(self) -> str:
         text = printable(" ".join(super().__str__().split()))
-        return brief(text, LONGEST)
+        return brief(text, MAX_MESSAGE)
 
 
 class LoopyperfWarning(UserWarning):
@@ -211,11 +212,11 @@ def one_line(error: BaseException) -> str:
     return printable(" ".join(str(error).split()))
 
 
-SHORT = 80
+MAX_REASON = 80
 """maximum length of a reason in a table, in characters"""
-NAMED = 20
+MAX_NAMED = 20
 """maximum number of names listed for one reason"""
-REASONS = 12
+MAX_REASONS = 12
 """maximum number of reasons listed"""
 
 
@@ -223,7 +224,7 @@ def in_short(reason: str) -> str:
     """Return the first clause of *reason*: what is wrong, without what to do."""
     words = reason.partition(";")[0].partition(": ")[0]
     # A truncated parenthesis is useless, so drop it whole.
-    return shorten(words if len(words) <= SHORT else words.partition(" (")[0], SHORT, placeholder=" …")
+    return shorten(words if len(words) <= MAX_REASON else words.partition(" (")[0], MAX_REASON, placeholder=" …")
 
 
 def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
@@ -237,6 +238,8 @@ def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
 def unanswered(refusals: Mapping[str, str], as_said: Callable[[str], str] = in_short) -> list[str]:
     """Return one line for each reason (shortened by *as_said*) with the names that it applies to."""
     grouped = by_reason({name: as_said(reason) for name, reason in refusals.items()})
-    lines = [f"no prediction: {listed(names, NAMED)}: {reason}" for reason, names in islice(grouped.items(), REASONS)]
-    rest = sum(map(len, islice(grouped.values(), REASONS, None)))
+    lines = [
+        f"no prediction: {listed(names, MAX_NAMED)}: {reason}" for reason, names in islice(grouped.items(), MAX_REASONS)
+    ]
+    rest = sum(map(len, islice(grouped.values(), MAX_REASONS, None)))
     return [*lines, f"no prediction: {rest:,} more, for other reasons"] if rest else lines

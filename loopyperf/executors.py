@@ -47,11 +47,6 @@ def are_forked() -> bool:
     return method == "fork"
 
 
-def process_pool(number: int) -> ProcessPool:
-    """Return a pool of *number* workers."""
-    return ProcessPool(max_workers=number)
-
-
 def scheduled(
     processes: ProcessPool, ask: Callable[[Asked], Answer], seconds: float | None, thing: Asked
 ) -> "Future[Answer]":
@@ -121,7 +116,7 @@ def _in_daemon_thread(seconds: float, call: Callable[[], Result]) -> Result:
     raise TimeIsUp
 
 
-LONGEST = 1e7
+MAX_TIME_LIMIT = 1e7
 """maximum time limit in seconds (four months), so that clocks and threads do not overflow"""
 
 
@@ -143,10 +138,10 @@ def check_executor(executor: object) -> None:
 def check_time_limit(seconds: object) -> None:
     """Raise :class:`ParameterError` if *seconds* is neither None nor a valid time limit."""
     limit = None if seconds is None else as_number(seconds)
-    if seconds is not None and (limit is None or not 0 < limit <= LONGEST):
-        advice = "; omit it for no limit" if limit is not None and limit > LONGEST else ""
+    if seconds is not None and (limit is None or not 0 < limit <= MAX_TIME_LIMIT):
+        advice = "; omit it for no limit" if limit is not None and limit > MAX_TIME_LIMIT else ""
         raise ParameterError(
-            f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, got {seconds!r:.80}{advice}"
+            f"the time limit must be above 0 and at most {MAX_TIME_LIMIT:,.0f} seconds, got {seconds!r:.80}{advice}"
         )
 
 

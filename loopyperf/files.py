@@ -6,41 +6,36 @@ raise :class:`OSError`; functions that only test a path never raise.
 
 JSON documents are written atomically, and formatted so that a change touches few lines of a diff.
 
-A document may come from an untrusted source, so reading is bounded and strict: at most :data:`MOST` bytes, UTF-8, no
-duplicate keys, and numbers small enough that sums and products do not overflow. The classes that a document is
-converted to define its structure; their ``__post_init__`` checks relations between fields, so that an error names the
-place.
+A document may come from an untrusted source, so at most :data:`MAX_DOCUMENT_BYTES` bytes are read, and numbers must be
+small enough that sums and products do not overflow. The classes that a document is converted to define its structure;
+their ``__post_init__`` checks relations between fields, so that an error names the place.
 """
 
 import atexit
 import errno
 import json
 import os
-import re
 import secrets
 import stat
 import tempfile
 import warnings
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from os import PathLike
 from pathlib import Path
 from time import time_ns
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, cast
 
 import msgspec
 import platformdirs
 
-from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError, brief
+from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError, brief, later_schema
 
 PROBED = 4096
 """bytes written to a cache folder to test whether it is writable"""
 SAVING = ".saving-"
 """prefix of the name of a file that is not written completely yet"""
-REFUSED_FOLDERS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
-"""errors of a folder in which no file can be created, although existing files may be overwritten"""
-
 STREAMS = ("/dev/", "/proc/")
 """prefixes of paths that may denote open files of this process, such as ``/dev/stdout``"""
 
@@ -134,26 +129,35 @@ def write_whole(
     """Write *content* to *path* atomically: readers see the old file or the new one, even after a failure.
 
     The content first goes to a temporary file whose name begins with *prefix*. Symbolic links are followed. Pipes and
-    terminals are written directly, and so is an existing file in a folder in which no file can be created. A new file
-    gets *mode*, less the umask. Without *survives_power*, the file is not synchronized to disk, which takes a tenth of
-    the time, but a power failure may then lose it. Raises :class:`OSError`.
+    terminals are written directly. A new file gets *mode*, less the umask. Without *survives_power*, the file is not
+    synchronized to disk, which takes a tenth of the time, but a power failure may then lose it.
+
+    Raises :class:`OSError`.
     """
     with _as_os_error():
-        target = os.path.realpath(path)
+        target = Path(os.path.realpath(path))
         if makes_folders:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
         earlier = _mode(path)
         if (earlier is not None and not stat.S_ISREG(earlier)) or os.path.abspath(path).startswith(STREAMS):  # noqa: PTH100
-            _write_over(path, content)
+            Path(path).write_bytes(content)
             return
+        # Renaming is atomic only within one file system, hence the same folder.
+        temporary = target.with_name(f"{prefix}{secrets.token_hex(4)}")
         try:
-            temporary = _new_file(target, prefix, mode)
-        except OSError as error:
-            if earlier is None or error.errno not in REFUSED_FOLDERS:
-                raise
-            _write_over(path, content)
-            return
-        _replace(temporary, target, content, earlier, survives_power)
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+                if earlier is not None:
+                    with suppress(OSError):  # the file system may not support modes
+                        os.fchmod(file.fileno(), stat.S_IMODE(earlier))
+                file.write(content)
+                file.flush()
+                if survives_power:
+                    os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
 
 def _mode(path: str | PathLike[str]) -> int | None:
@@ -164,60 +168,24 @@ def _mode(path: str | PathLike[str]) -> int | None:
         return None
 
 
-def _new_file(target: str, prefix: str, mode: int) -> tuple[int, str]:
-    """Create a file in the folder of *target*; return its descriptor and its path.
-
-    Renaming is atomic only within one file system, hence the same folder.
-    """
-    temporary = os.path.join(os.path.dirname(target), f"{prefix}{secrets.token_hex(4)}")  # noqa: PTH118, PTH120
-    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), temporary
-
-
-def _replace(temporary: tuple[int, str], target: str, content: bytes, mode: int | None, is_synced: bool) -> None:
-    descriptor, name = temporary
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
-                with suppress(OSError):  # the file system may not support modes
-                    os.fchmod(descriptor, stat.S_IMODE(mode))
-            file.write(content)
-            file.flush()
-            if is_synced:
-                os.fsync(descriptor)
-        os.replace(name, target)  # noqa: PTH105
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)  # noqa: PTH108
-        raise
-
-
-def _write_over(path: str | PathLike[str], content: bytes) -> None:
-    with open(path, "wb") as file:  # noqa: PTH123
-        file.write(content)
-
-
 def why_unwritable(path: Path, is_folder: bool = False, makes_folders: bool = False) -> str:
     """Return why *path* cannot be written, empty if it probably can; nothing is written to find out.
 
     The path is a file unless *is_folder* is set. With *makes_folders*, its parent folders need not exist.
     """
     try:
-        return _why_unwritable(path, is_folder, makes_folders)
+        if _mode(path) is not None:
+            if path.is_dir() != is_folder:
+                return "it is a folder" if path.is_dir() else "it is not a folder"
+            return "" if os.access(path, os.W_OK) else "it is not writable"
+        folder = path.absolute().parent
+        while makes_folders and not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir():
+            return f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
+        return "" if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable"
     except (OSError, ValueError) as error:
         return os_reason(error)
-
-
-def _why_unwritable(path: Path, is_folder: bool, makes_folders: bool) -> str:
-    if _mode(path) is not None:
-        if path.is_dir() != is_folder:
-            return "it is a folder" if path.is_dir() else "it is not a folder"
-        return "" if os.access(path, os.W_OK) else "it is not writable"
-    folder = path.absolute().parent
-    while makes_folders and not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        return f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
-    return "" if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable"
 
 
 # }}}
@@ -247,18 +215,12 @@ def user_data_name() -> str:
     """
     named = os.environ.get(DATA_VARIABLE)
     if not named:
-        return _usual_folder(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
+        return platformdirs.user_data_dir("loopyperf")
     if not is_folder(named) and is_there(named):
         raise LoopyperfError(
             f"{DATA_VARIABLE} is set to {named}, which is not a folder; set it to a folder, or unset it"
         )
     return named
-
-
-@cache
-def _usual_folder(*_: str | None) -> str:
-    """Return the system's folder for user data; cached for each value of HOME and XDG_DATA_HOME, its arguments."""
-    return platformdirs.user_data_dir("loopyperf")
 
 
 def user_data_stamp() -> Hashable | None:
@@ -321,16 +283,11 @@ def below_home(path: str | os.PathLike[str]) -> Path:
 Document = dict[str, object]
 """contents of a JSON object"""
 _LINE_LENGTH = 120
-MOST = 16 * 2**20
+MAX_DOCUMENT_BYTES = 16 * 2**20
 """maximum size of a document in bytes; that of a thousand measurements has one MiB. Its values need up to 24 times the
 memory"""
-TEXT = 4000
-"""maximum length of a string in a document, in bytes"""
 LARGEST = 1e30
 """maximum magnitude of a number in a document, far beyond any measurement or count"""
-DIGITS = 20
-"""maximum length of an integer in a document, including its sign"""
-_TOO_LONG = re.compile(rb'[\[{,:]\s*"(?:[^"\\\n]|\\.){%d}' % TEXT)
 
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
@@ -340,16 +297,13 @@ Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 def write_document(document: Document, target: Path, what: str) -> None:
     """Write *document* to *target* atomically, creating its folder; errors call the file a *what* file.
 
-    Raises :class:`FitFileError` if a number is not finite or exceeds :data:`LARGEST`, or if the file cannot be written.
+    Raises :class:`FitFileError` if a number is not finite, or if the file cannot be written.
     """
-    # JSON cannot represent infinities and NaN; msgspec would write null.
-    if not _finite(document):
-        raise FitFileError(
-            f"the {what} for {target} contains a number that is not finite or exceeds {LARGEST:g}; fit it again"
-        )
     try:
-        text = _text(document) + "\n"
-        write_whole(target, text.encode(), makes_folders=True)
+        json.dumps(document, allow_nan=False)  # msgspec would write null for NaN and infinities
+        write_whole(target, f"{_text(document)}\n".encode(), makes_folders=True)
+    except ValueError as error:
+        raise FitFileError(f"the {what} for {target} contains a number that is not finite; fit it again") from error
     except OSError as error:
         raise FitFileError(
             f"cannot write the {what} file {target}: {os_reason(error)}; choose a writable path"
@@ -362,39 +316,30 @@ def read_document(source: Path, what: str, remedy: str) -> object:
     Raises :class:`FitFileError` if the file is missing or corrupt.
     """
     try:
-        return strictly_decoded(read_bytes(source, MOST))
+        return msgspec.json.decode(read_bytes(source, MAX_DOCUMENT_BYTES))
     except OSError as error:
         raise FitFileError(f"cannot read the {what} file {source}: {os_reason(error)}; {remedy}") from error
     except (ValueError, RecursionError) as error:
         raise FitFileError(f"the {what} file {source} is corrupt: {brief(error)}; restore it, or {remedy}") from error
 
 
-def strictly_decoded(content: bytes) -> object:
-    """Return the JSON value encoded in *content*.
+def without_schema(document: object, source: Path, what: str, remedy: str, schema: int) -> Document:
+    """Return a copy of *document* without its schema version; errors call it a *what* file and end with *remedy*.
 
-    Raises :class:`ValueError` (of which msgspec's errors are subclasses) or :class:`RecursionError` for invalid JSON,
-    for a string of more than :data:`TEXT` bytes, and for an object with a duplicate key, of which parsers keep
-    different values.
+    Raises :class:`FitFileError` if it is not a JSON object, or has another version than *schema*.
     """
-    if _TOO_LONG.search(content):
-        raise ValueError(f"a string has more than {TEXT:,} bytes")
-    json.loads(content, object_pairs_hook=_check_keys, parse_int=_check_digits, parse_constant=_check_constant)
-    return msgspec.json.decode(content)
-
-
-def _check_keys(pairs: Iterable[tuple[str, object]]) -> None:
-    keys = [key for key, _ in pairs]
-    if len(keys) != len(set(keys)):
-        raise ValueError(f"the key {max(keys, key=keys.count)!r:.80} occurs twice in one object")
-
-
-def _check_digits(text: str) -> None:
-    if len(text) > DIGITS:
-        raise ValueError(f"an integer has {len(text):,} digits ({text:.20}...), at most {DIGITS} are allowed")
-
-
-def _check_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a valid number")
+    current = dict(cast("Document", document)) if isinstance(document, dict) else Document()
+    version = current.pop("schema", None)
+    if type(version) is not int or version < schema:
+        received = f"schema {version!r:.40}" if isinstance(document, dict) else type(document).__name__
+        raise FitFileError(
+            f'{source} is not a {what} file: it must be a JSON object with "schema": {schema}, got {received}; {remedy}'
+        )
+    if version > schema:
+        versions = current.get("versions")
+        writer = cast("Document", versions).get("loopyperf") if isinstance(versions, dict) else None
+        raise FitFileError(later_schema(source, version, schema, writer))
+    return current
 
 
 def _text(value: object, indent: int = 0) -> str:
@@ -410,14 +355,6 @@ def _text(value: object, indent: int = 0) -> str:
         return line
     margin = "\n" + " " * indent
     return line[0] + f"{margin}  " + f",{margin}  ".join(entries) + margin + line[-1]
-
-
-def _finite(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(_finite(item) for item in cast("Document", value).values())
-    if isinstance(value, (list, tuple)):
-        return all(_finite(item) for item in cast("Sequence[object]", value))
-    return not isinstance(value, float) or abs(value) <= LARGEST
 
 
 @cache

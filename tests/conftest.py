@@ -4,7 +4,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import randrange
 from typing import TypeVar
@@ -87,7 +86,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="module")
 def few_trees() -> Iterator[None]:
     """Train small regressors of trees, which takes a fifth of the time; for tests that do not evaluate them."""
-    few = replace(residual_model.RECIPES["trees"], grid={"n_estimators": (6,), "max_depth": (2, 4)})
+    few = {"n_estimators": (6,), "max_depth": (2, 4)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(residual_model, "RECIPES", {**residual_model.RECIPES, "trees": few})
         patch.setattr(residual_model, "BOOSTERS", 2)

@@ -1,6 +1,6 @@
 """A synthetic backend that times parts of kernels; tests specify the time of each group."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -12,11 +12,11 @@ from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
+    BoundParts,
     Contents,
     DeviceProgram,
     Grid,
     MeasuredTimes,
-    check_parts,
 )
 from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.environment import DeviceLimits, Environment
@@ -58,29 +58,18 @@ class PartsBackend:
             backend="arithmetic", platform="arithmetic 1.0", vendor="nobody", device=self.name, driver="1.0"
         )
 
-    def bound(self, case: BenchmarkCase, contents: Contents) -> "BoundToArithmetic":
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
         self.contents.append(dict(contents))
-        return BoundToArithmetic(self, case)
+        grids = grids_of(case.configuration.build(), case.sizes)
+        programs = [DeviceProgram(name, (grid,), self.saturation) for name, grid in grids if prod(grid)]
+        return BoundParts([(each.name, each) for each in programs], self._timed)
 
-
-@dataclass
-class BoundToArithmetic:
-    """A kernel whose groups take the times that the backend specifies."""
-
-    backend: PartsBackend
-    case: BenchmarkCase
-
-    @property
-    def programs(self) -> tuple[DeviceProgram, ...]:
-        grids = ((name, grid) for name, grid in grids_of(self.case.configuration.build(), self.case.sizes))
-        return tuple(DeviceProgram(name, (grid,), self.backend.saturation) for name, grid in grids if prod(grid))
-
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
-        check_parts(program, sum(each.name == program for each in self.programs), grids)
-        self.backend.asked.append((program, sum(map(prod, grids))))
-        self.backend.evicted.append(evicted)
+    def _timed(self, parts: list[tuple[str, Grid]], runs: int, evicted: int) -> MeasuredTimes:
+        program, grids = parts[0][0], [grid for _, grid in parts]
+        self.asked.append((program, sum(map(prod, grids))))
+        self.evicted.append(evicted)
         groups = (group for grid in grids for group in product(*map(range, grid)))
-        seconds = LAUNCH * len(grids) + sum(self.backend.seconds(group, program) for group in groups)
+        seconds = LAUNCH * len(grids) + sum(self.seconds(group, program) for group in groups)
         device = tuple(seconds * (2 if run % 2 else 1) for run in range(runs))
         return MeasuredTimes(tuple(each + HOST for each in device), device)
 

@@ -105,8 +105,6 @@ BROKEN_DEVICES = {
     "published peaks are cores times clock times throughput": replace(V100, cores=40),
     "measured single precision is no faster than the units": with_instructions(issue=0.01),
     "a core has room for the largest group": with_limits(local_memory=1024),
-    "groups that need more have no higher occupancy": with_limits(groups_of_one_warp=1),
-    "resident groups fit on a core": with_limits(local_memory_reserved=-2048),
     "a description survives a round trip": replace(V100, vendor=""),
     "models predict or name missing parameters": replace(V100, clock=math.inf),
 }

@@ -6,8 +6,6 @@ table prints measured before predicted times, contrary to its caption).
 
 With predictions pᵢ and measurements mᵢ of the same quantities, all times or all performances:
 
-    MAPE           mean |pᵢ − mᵢ| / mᵢ, over the occupancies of one kernel                    (Lemeire, section 6.3)
-    MAPE_shape     the same for pᵢ − lf(ωᵢ), where lf is the best linear fit of pᵢ − mᵢ over the occupancy ω
     geometric mean of the errors |pᵢ − mᵢ| / mᵢ                               (Stevens and Klöckner, section 5, Table 1)
     log error      median |ln(pᵢ / mᵢ)|
     Spearman       the correlation of the ranks of p and m
@@ -43,33 +41,6 @@ meaningful."""
 Floats = NDArray[np.floating[Any]]
 
 
-def mape(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return the mean absolute percentage error as a fraction; in the papers, of performances over occupancies.
-
-    Raises :class:`ModelInputError` unless the arrays have the same size, at least 1, and are positive.
-    """
-    p, m = _pairs(predicted, measured)
-    return float(np.mean(np.abs(p - m) / m))
-
-
-def mape_shape(predicted: ArrayLike, measured: ArrayLike, occupancy: ArrayLike) -> float:
-    """Return the MAPE after subtracting the best linear fit of the differences over the *occupancy*.
-
-    It distinguishes models whose errors are an offset and a slope from those with a wrong shape. Raises
-    :class:`ModelInputError` as :func:`mape`, and for another number of occupancies. Source: Lemeire, section 6.3.
-    """
-    p, m = _pairs(predicted, measured)
-    warps = np.asarray(occupancy, dtype=np.float64).ravel()
-    if warps.shape != m.shape:
-        raise ModelInputError(f"pass an occupancy for each of the {m.size} measurements; got {warps.size}")
-    if len(np.unique(warps)) < 3 or not np.isfinite(warps).all():
-        raise ModelInputError("the shape error needs at least three distinct, finite occupancies")
-    line = np.stack([np.ones_like(warps), warps], axis=1)
-    apart = p - m
-    fit = line @ np.linalg.lstsq(line, apart, rcond=None)[0]
-    return float(np.mean(np.abs(apart - fit) / m))
-
-
 def geometric_mean(errors: Iterable[float]) -> float:
     """Return the geometric mean of relative errors, each at least :data:`LEAST_ERROR`.
 
@@ -78,21 +49,24 @@ def geometric_mean(errors: Iterable[float]) -> float:
     logarithms = [math.log(max(error, LEAST_ERROR)) for error in errors]
     if not logarithms:
         raise ModelInputError("there are no errors to average; predict at least one measured kernel")
-    return math.exp(math.fsum(logarithms) / len(logarithms))
+    return math.exp(sum(logarithms) / len(logarithms))
 
 
 def median_log_error(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return the median of |ln(predicted / measured)|, the same for a factor of 2 and of 1/2; see :func:`mape`."""
-    p, m = _pairs(predicted, measured)
+    """Return the median of |ln(predicted / measured)|, the same for a factor of 2 and of 1/2.
+
+    Raises :class:`ModelInputError` unless the arrays have the same size, at least 1, and are positive.
+    """
+    p, m = positive_pairs(predicted, measured)
     return float(np.median(np.abs(np.log(p / m))))
 
 
 def spearman(predicted: ArrayLike, measured: ArrayLike) -> float:
     """Return Spearman's rank correlation, from −1 to 1; 0 if one side is constant.
 
-    Raises :class:`ModelInputError` as :func:`mape`.
+    Raises :class:`ModelInputError` as :func:`median_log_error`.
     """
-    p, m = _pairs(predicted, measured)
+    p, m = positive_pairs(predicted, measured)
     if np.ptp(p) == 0 or np.ptp(m) == 0:
         return 0.0
     stats: Any = import_module("scipy.stats")  # imported here because it takes half a second
@@ -103,14 +77,14 @@ def regret(predicted: ArrayLike, measured: ArrayLike) -> float:
     """Return the measured time of the item predicted to be fastest over the minimum measured time: 1 or more.
 
     If several are predicted to be fastest, the mean of their times counts. Raises :class:`ModelInputError` as
-    :func:`mape`.
+    :func:`median_log_error`.
     """
-    p, m = _pairs(predicted, measured)
+    p, m = positive_pairs(predicted, measured)
     return float(np.mean(m[p == p.min()]) / m.min())
 
 
-def _pairs(predicted: ArrayLike, measured: ArrayLike) -> tuple[Floats, Floats]:
-    """Return both as one-dimensional arrays of floats."""
+def positive_pairs(predicted: ArrayLike, measured: ArrayLike) -> tuple[Floats, Floats]:
+    """Return both as one-dimensional arrays of positive floats; raises :class:`ModelInputError` if they are not."""
     p, m = (np.asarray(each, dtype=np.float64).ravel() for each in (predicted, measured))
     if p.shape != m.shape or not m.size:
         raise ModelInputError(
@@ -118,12 +92,9 @@ def _pairs(predicted: ArrayLike, measured: ArrayLike) -> tuple[Floats, Floats]:
         )
     for name, values in (("predictions", p), ("measurements", m)):
         if not (np.isfinite(values).all() and (values > 0).all()):
-            raise ModelInputError(f"{name} must be positive and finite; got {_first_bad(values)}")
+            bad = next(float(value) for value in values if not (math.isfinite(value) and value > 0))
+            raise ModelInputError(f"{name} must be positive and finite; got {bad}")
     return p, m
-
-
-def _first_bad(values: Floats) -> float:
-    return next(float(value) for value in values if not (math.isfinite(value) and value > 0))
 
 
 PLAIN = "linear, plain"
@@ -133,10 +104,10 @@ MARGIN = 0.2
 between two calibrations of one device, and non-negative weights are safer for kernels unlike the measured ones."""
 PIPELINES = "overlap of pipelines"
 """candidate whose weights are also known from published device parameters"""
-TOLD = 0.75
+MIN_DETERMINED = 0.75
 """minimum share of measurements whose weights other classes must determine for counts to replace pipelines: a fit of
 counts cannot predict the others"""
-NAMED = 6
+MAX_NAMED = 6
 """maximum number of weights listed in a sentence"""
 
 
@@ -232,7 +203,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
         lacking = dict.fromkeys(name for each in self.classes for name in each.unknown)
         return (
             f"not compared: {number - known:,} of {number_of(number, 'measurement')}, because no other class "
-            f"determines the weights of {listed(lacking, NAMED)}"
+            f"determines the weights of {listed(lacking, MAX_NAMED)}"
         )
 
     @property
@@ -247,7 +218,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
         counts.
         """
         predictable = sum(each.predictable for each in self.classes)
-        if PIPELINES in candidates and predictable < TOLD * sum(each.observations for each in self.classes):
+        if PIPELINES in candidates and predictable < MIN_DETERMINED * sum(each.observations for each in self.classes):
             return PIPELINES
         return least({name: self.errors[name] for name in candidates})
 
@@ -298,14 +269,14 @@ def assess(predictions: Iterable[Prediction]) -> Accuracy:
 # Rows are never held out individually: sizes and variants of one kernel are so similar that they predict each other.
 
 
-MOST_FOLDS = 10
+MAX_FOLDS = 10
 """maximum number of folds; with more kernel classes, several are held out together"""
 
 Places = list[int]
 """row indices, ascending"""
 
 
-def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
+def folds(classes: Sequence[str], most: int = MAX_FOLDS) -> list[set[str]]:
     """Return the sets of *classes* that are held out together, balanced by their numbers of rows.
 
     There is a fold for each class if there are at most *most*. Raises :class:`CalibrationError` for fewer than two.
@@ -326,7 +297,7 @@ def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
     return found
 
 
-def splits(classes: Sequence[str], most: int = MOST_FOLDS) -> list[tuple[Places, Places]]:
+def splits(classes: Sequence[str], most: int = MAX_FOLDS) -> list[tuple[Places, Places]]:
     """Return the indices of training and test rows for each fold of :func:`folds`."""
     every = range(len(classes))
     return [

@@ -1,7 +1,7 @@
 """Measurements and observations from an archive, and fits to them."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ import msgspec
 
 from loopyperf.calibration.accuracy import PLAIN
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.fit import Measured, drawn_to, observe, prior_fit
+from loopyperf.calibration.fit import Measured, observe, prior_fit, regularized_toward
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
@@ -24,7 +24,7 @@ from loopyperf.errors import CalibrationError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.environment import Configuration, Environment
+from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
 from loopyperf.models.catalog import find_fitted_model
@@ -58,7 +58,7 @@ def fit_recording(
         origin = msgspec.structs.replace(
             origin, source=f"{origin.source}; regularized toward the fit of {believed.slug}"
         )
-        return fit_observations(origin, rows, drawn_to(believed, rows), PAPER_PROPERTIES, further)
+        return fit_observations(origin, rows, regularized_toward(believed, rows), PAPER_PROPERTIES, further)
     left = (
         each
         for each in possible(rows, model)
@@ -219,8 +219,13 @@ def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[
     found: list[Measured] = []
     for measurement in recording.standing:
         key = (measurement.kernel_class, measurement.label)
+        if key not in configurations:
+            raise CalibrationError(
+                f"the kernel files lack {key[0]!r}, configuration {key[1]!r}, of the archive; pass the folder of the "
+                "measured kernels"
+            )
         if key not in built:
-            unit = _configuration(configurations, key).build()
+            unit = configurations[key].build()
             built[key] = for_cuda(unit) if run.environment.backend == "cuda" else unit  # the kernel as compiled
         seconds = run.protocol.measured_time(measurement.samples)
         row = Measured(built[key], measurement.sizes, seconds, *key)
@@ -248,15 +253,6 @@ def within_the_model(recording: Recording, files: Iterable[KernelFile], *, but: 
     beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
     left = tuple(m for m in recording.measurements if ((m.kernel_class, m.label) in beyond) == but)
     return replace(recording, measurements=left)
-
-
-def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:
-    if key not in known:
-        raise CalibrationError(
-            f"the kernel files lack {key[0]!r}, configuration {key[1]!r}, of the archive; pass the folder of the "
-            "measured kernels"
-        )
-    return known[key]
 
 
 def provenance(recording: Recording, counting: Counting) -> Provenance:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +47,7 @@ from loopyperf.stages.case import Case, count, prepared
 from loopyperf.stages.timing import groups_at_once
 from loopyperf.units import listed, number_of
 
-NAMED = 6
+MAX_NAMED = 6
 """maximum number of kernel classes named in a warning"""
 SAMPLING = "sampling"
 """name of the stage in progress reports"""
@@ -175,11 +175,8 @@ def _taken(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, repeats
     task = sampling_task(machine, case)
     described = groups_at_once(Case(case.configuration.build(), task.sizes), machine.environment.slug)
     while True:
-        watch.wait()
-        before = watch.latest
-        taken = take_samples(task, described=described)
-        around = [seconds for seconds in (before, watch.look()) if seconds is not None]
-        if not repeats or not any(map(watch.is_slow, around)):
+        taken, yardstick = watch.watched(partial(take_samples, task, described=described))
+        if not repeats or yardstick is None or not watch.is_slow(yardstick):
             return taken
         repeats -= 1
 
@@ -279,7 +276,7 @@ def calibrate(
         classes = sorted({name for name, _ in rest} - {each.kernel_class for each in recording.standing})
         warnings.warn(
             f"no time for {number_of(len(rest), 'configuration')} of the measurement kernels in {minutes:g} minutes, "
-            f"among them all of {listed(classes, NAMED) or 'no class'}; calibrate again to measure the rest",
+            f"among them all of {listed(classes, MAX_NAMED) or 'no class'}; calibrate again to measure the rest",
             LoopyperfWarning,
             stacklevel=2,
         )

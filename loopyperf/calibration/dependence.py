@@ -10,7 +10,7 @@ arbitrary in practice. Such columns are excluded one by one, the rest is fitted,
 redundant is kept (:class:`loopyperf.calibration.problem.Indistinguishable`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -43,9 +43,6 @@ _SINGULAR = 1e-12
 """Singular values of unit columns below this are rounding errors of 0."""
 _ROUNDING = 1e-9
 """Coefficients of unit columns below this are rounding errors of an exact dependency."""
-
-Combination = Callable[[Matrix, Vector], Vector]
-"""coefficients for which the combination of the matrix's columns is closest to the vector"""
 
 
 @lru_cache(maxsize=32)
@@ -114,8 +111,10 @@ def _kept(columns: Matrix, tolerance: float) -> list[int]:
         suspects = _suspects(columns, kept, tolerance)
         for column in reversed(tuple(kept)):
             others = [other for other in kept if other != column]
-            if others and column in suspects and _distance(columns, others, column, combine) <= tolerance:
-                kept = others
+            if others and column in suspects:
+                target = columns[:, column]
+                distance = np.linalg.norm(target - columns[:, others] @ combine(columns[:, others], target))
+                kept = others if distance <= tolerance else kept
     return kept
 
 
@@ -157,11 +156,6 @@ def _groups(
     )
 
 
-def _distance(columns: Matrix, others: list[int], column: int, combine: Combination) -> float:
-    factors = combine(columns[:, others], columns[:, column])
-    return float(np.linalg.norm(columns[:, column] - columns[:, others] @ factors))
-
-
 # }}}
 
 
@@ -190,7 +184,13 @@ def property_coverage(problem: Problem, expected: Iterable[str] = ()) -> tuple[C
     """
     inflations = variance_inflation(problem)
     return tuple(
-        row if row.name not in inflations else _with_inflation(row, problem, inflations[row.name])
+        msgspec.structs.replace(
+            row,
+            inflation=inflations[row.name] if np.isfinite(inflations[row.name]) else None,
+            resembles=_resembled(problem, row.name) if inflations[row.name] >= WEAK else (),
+        )
+        if row.name in inflations
+        else row
         for row in tabulate(problem.observations, expected)
     )
 
@@ -201,14 +201,6 @@ def variance_inflation(problem: Problem) -> dict[str, float]:
         name: float(own**-2) if own > _ROUNDING_OF_INVERSE else np.inf
         for name, own in zip(problem.properties, own_parts(problem.matrix), strict=True)
     }
-
-
-def _with_inflation(row: Coverage, problem: Problem, inflation: float) -> Coverage:
-    return msgspec.structs.replace(
-        row,
-        inflation=inflation if np.isfinite(inflation) else None,
-        resembles=_resembled(problem, row.name) if inflation >= WEAK else (),
-    )
 
 
 def _resembled(problem: Problem, name: str) -> tuple[str, ...]:

@@ -55,23 +55,18 @@ def observe(
     """
     counted = count_at(program, CountingOptions(counting, typical), sizes)
     properties = counted.properties()
+    pipelines: dict[str, float] = {}
+    if device is not None and counting == "executed":
+        timed = partial(timed_program, Case(program, sizes, typical), device=device)
+        pipelines = dict(found_once(BUSY, program, (device, typical, sizes), partial(busy_if_known, timed)))
     return Observation(
         kernel_class=kernel_class,
         label=label,
         sizes=dict(sizes),
         properties=dict(zip(properties, properties.totals.evaluator.at(sizes), strict=True)),
         seconds=seconds,
-        pipelines={} if device is None or counting != "executed" else _busy(program, sizes, device, typical),
+        pipelines=pipelines,
     )
-
-
-def _busy(
-    program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
-) -> dict[str, float]:
-    def busy() -> dict[str, float]:
-        return busy_if_known(lambda: timed_program(Case(program, sizes, typical), device=device))
-
-    return dict(found_once(BUSY, program, (device, typical, sizes), busy))
 
 
 def busy_if_known(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
@@ -83,7 +78,7 @@ def busy_if_known(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
         return {}
 
 
-NOBODYS = "unnamed device"
+UNNAMED_DEVICE = "unnamed device"
 """name of the device of a fit if none is given"""
 PRIOR_MODEL = "overlap"
 """model whose pipeline weights one device can take from another"""
@@ -220,7 +215,7 @@ def fit(
     check_executor(executor)
     check_time_limit(time_limit)
     observations = _observed(rows, counting, known, executor, time_limit, on_failure)
-    candidates = drawn_to(believed, observations) if believed else possible(observations, model)
+    candidates = regularized_toward(believed, observations) if believed else possible(observations, model)
     origin = f"{source}; regularized toward the fit of {believed.slug}" if believed else source
     fits = fit_observations(given_provenance(named, known, counting, origin), observations, candidates)
     if save is not None:
@@ -249,7 +244,7 @@ def prior_fit(prior: FitChoice | None, model: str | None) -> Fit | None:
     return found
 
 
-def drawn_to(prior: Fit, observations: Sequence[Observation]) -> tuple[FitRecipe, ...]:
+def regularized_toward(prior: Fit, observations: Sequence[Observation]) -> tuple[FitRecipe, ...]:
     """Return the candidate that fits *observations* with weights regularized toward those of *prior*.
 
     Raises :class:`ParameterError` if the observations have no pipelines.
@@ -281,7 +276,7 @@ def given_device_name(device: object) -> tuple[Device | str, Device | None]:
     """
     if isinstance(device, Device):
         return device, device
-    named = os.environ.get(DEVICE_VARIABLE) or NOBODYS if device is None else device
+    named = os.environ.get(DEVICE_VARIABLE) or UNNAMED_DEVICE if device is None else device
     if not isinstance(named, str) or not device_slug(named):
         raise ParameterError(f"device must be the name or the parameters of the measured device; got {device!r}")
     return named, description_or_none(device_slug(named))

@@ -6,8 +6,9 @@ through several backends, whose compilers and launches differ: the first has thi
 """
 
 import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 
 from loopyperf.calibration.fits import Fit, load_fit, path_of, save_fit
@@ -15,7 +16,6 @@ from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import (
     NEAREST,
     KnownFile,
-    bundled_fits,
     head_of_fit,
     is_one_device,
     known_descriptions,
@@ -28,7 +28,7 @@ from loopyperf.device.device_library import (
 )
 from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.files import file_names, is_there, user_data_name
+from loopyperf.files import is_there
 from loopyperf.units import listed
 
 FITTED_MODELS = ("linear", "overlap")
@@ -46,9 +46,11 @@ def own_path(fit: Fit) -> Path:
     """
     plain = user_fits() / fit.slug / f"{fit.model}.json"
     beside = plain.with_name(f"{fit.model}.{device_slug(fit.backend)}.json")
-    if fit.backend and (is_there(beside) or _is_of_another_backend(plain, fit)):
-        return beside
-    return plain
+    try:
+        is_taken = is_there(beside) or load_fit(plain).backend != fit.backend
+    except FitFileError:
+        is_taken = False
+    return beside if fit.backend and is_taken else plain
 
 
 def save_fits(fits: Sequence[Fit], path: str | os.PathLike[str] | None = None) -> None:
@@ -90,64 +92,47 @@ def find_fit(
 
 def other_backends(fit: Fit) -> tuple[str, ...]:
     """Return the other backends with fits of the same model for the device of *fit*."""
-    files = [file for folder in _folders() for file in _files(f"{folder}/{fit.slug}", fit.model)]
-    if len(files) < 2:
-        return ()
-    return tuple(sorted({_read(file).backend for file in files} - {fit.backend, ""}))
+    files = [each.path for each in known_fits() if (each.slug, each.model) == (fit.slug, fit.model)]
+    return tuple(sorted({_read(file).backend for file in files} - {fit.backend, ""})) if len(files) > 1 else ()
 
 
-# {{{ reading, cached by the state of a file
-
-Stamp = tuple[int, ...]
-"""identifies the state of a file"""
-
-_SETTLING = 2_000_000_000
-"""nanoseconds within which two changes of a file may have the same time stamp"""
-
-_known: dict[str, tuple[Stamp, Fit]] = {}
-
-
-def _read(file: str) -> Fit:
-    """Return the fit in *file*, cached while the file is unchanged; a recently changed file is read again."""
+def _read(file: str | os.PathLike[str]) -> Fit:
+    """Return the fit in *file*, cached while the file is unchanged."""
     try:
-        status = os.stat(file)  # noqa: PTH116 - see _folders
+        status = os.stat(file)  # noqa: PTH116 - also of a malformed path
     except (OSError, ValueError):
         return load_fit(file)
-    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    known = _known.get(file)
-    if known is not None and known[0] == stamp:
-        return known[1]
-    fit = load_fit(file)
-    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLING:
-        _known[file] = (stamp, fit)
-    return fit
+    return _loaded(os.fspath(file), (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
 
 
-# }}}
+@lru_cache(maxsize=256)
+def _loaded(file: str, _: tuple[int, ...]) -> Fit:
+    return load_fit(file)
 
 
 # {{{ finding
 
 
 def _found(slug: str, model: str | None, backend: str | None) -> Fit:
-    """Return the fit for a device from the first folder that has one."""
+    """Return the fit for a device from the first folder that has one, the user's own first."""
+    wanted = FITTED_MODELS if model is None else (model,)
+    known = [each for each in known_fits() if each.model in wanted]
+    known.sort(key=lambda each: (each.origin != "user", each.slug != slug, wanted.index(each.model), each.path.name))
     seen: list[Fit] = []
-    for files in _places(slug, model):
-        fits = [_read(file) for file in files]
-        fitting = [fit for fit in fits if fit.backend == backend] if backend is not None else _of_one_backend(fits)
+    for _, some in groupby(known, key=lambda each: (each.origin, each.slug != slug)):
+        fits = [_read(each.path) for each in some if _is_for(each, slug)]
+        backends = sorted({fit.backend for fit in fits}, key=lambda each: (each != PREFERRED, each))
+        fitting = [fit for fit in fits if fit.backend == (backends[0] if backend is None else backend)]
         if fitting:
             return fitting[0] if model else min(fitting, key=lambda fit: (not fit.is_better, fit.held_out_error))
         seen += fits
-    raise _no_fit(slug, model or FITTED_MODELS[0]) if not seen else _no_fit_through(backend, slug, seen)
-
-
-def _places(slug: str, model: str | None) -> Iterator[list[str]]:
-    """Yield the fit files for a device, the user's own first: from the folder of that name, then from other folders."""
-    own, bundled = _folders()
-    for folder, origin in ((own, "user"), (bundled, "bundled")):
-        yield _files(f"{folder}/{slug}", model)
-        elsewhere = (each for each in known_fits() if each.origin == origin and each.slug != slug)
-        yield [str(each.path) for each in elsewhere if each.model in _wanted(model) and _is_for(each, slug)]
+    if not seen:
+        raise _no_fit(slug, model or FITTED_MODELS[0])
+    through = ", ".join(sorted({repr(fit.backend) if fit.backend else "an unknown one" for fit in seen}))
+    raise FitFileError(
+        f"no fit for {slug!r} measured through backend {backend!r}, only through {through}; use one of these, or "
+        f"run `loopyperf calibrate --backend {backend}` on the device"
+    )
 
 
 def _is_for(known: KnownFile, slug: str) -> bool:
@@ -156,39 +141,6 @@ def _is_for(known: KnownFile, slug: str) -> bool:
         return True
     try:
         return device_slug(head_of_fit(known.path).device) == slug
-    except FitFileError:
-        return False
-
-
-def _of_one_backend(fits: Sequence[Fit]) -> list[Fit]:
-    backends = sorted({fit.backend for fit in fits}, key=lambda backend: (backend != PREFERRED, backend))
-    return [fit for fit in fits if fit.backend == backends[0]]
-
-
-# Strings, because this is the inner loop of searches, and creating a Path takes as long as finding a file.
-
-
-def _folders() -> tuple[str, str]:
-    return f"{user_data_name()}/fits", str(bundled_fits())
-
-
-def _files(folder: str, model: str | None) -> list[str]:
-    """Return the fit files in *folder* of *model*, or of all models in their order and then by name."""
-    names = file_names(folder)
-    return [f"{folder}/{name}" for each in _wanted(model) for name in names if _is_fit_of(name, each)]
-
-
-def _wanted(model: str | None) -> tuple[str, ...]:
-    return FITTED_MODELS if model is None else (model,)
-
-
-def _is_fit_of(name: str, model: str) -> bool:
-    return name.endswith(".json") and name.partition(".")[0] == model
-
-
-def _is_of_another_backend(path: Path, fit: Fit) -> bool:
-    try:
-        return load_fit(path).backend != fit.backend
     except FitFileError:
         return False
 
@@ -202,14 +154,6 @@ def _no_fit(slug: str, model: str) -> LoopyperfError:
     return FitFileError(
         f"no fit of model {model!r} for {slug!r}, only of {models}; use one of these models, or run `loopyperf "
         "calibrate` on the device"
-    )
-
-
-def _no_fit_through(backend: str | None, slug: str, fits: Sequence[Fit]) -> FitFileError:
-    through = ", ".join(sorted({repr(fit.backend) if fit.backend else "an unknown one" for fit in fits}))
-    return FitFileError(
-        f"no fit for {slug!r} measured through backend {backend!r}, only through {through}; use one of these, or "
-        f"run `loopyperf calibrate --backend {backend}` on the device"
     )
 
 

@@ -5,7 +5,7 @@ The fields are those of the files in ``fits/``, which its README describes; unit
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
 from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Vector
 from loopyperf.display import ReportText, Table, Tabular
-from loopyperf.errors import CalibrationError, FitFileError, brief, later_schema
-from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
+from loopyperf.errors import CalibrationError, FitFileError, brief
+from loopyperf.files import Amount, Document, Number, Whole, read_document, without_schema, write_document
 from loopyperf.models.linear import Sensitivity, sensitivity_of, side
 from loopyperf.models.model_interface import Basis
 from loopyperf.models.result import LEVEL
@@ -27,10 +27,10 @@ from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.units import amount, duration, in_percent, listed, number_of, ratio_in_words, unit_cost
 
 SCHEMA = 2
-"""Schema version of the fit files that this version writes."""
-NAMED = 3
+"""schema version of the fit files that this version reads and writes"""
+MAX_NAMED = 3
 """maximum number of names in an error"""
-POOR = 0.5
+POOR_ERROR = 0.5
 """error on a held-out kernel class from which predictions of such kernels are not to be trusted"""
 
 Setting = bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | Number | str
@@ -149,7 +149,7 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
     def __post_init__(self) -> None:
         """Require consistent fields."""
         if self.uncertainty is not None and (strange := set(self.uncertainty.columns) - set(self.weights)):
-            raise ValueError(f"uncertainty.columns without a weight: {listed(sorted(strange), NAMED)}")
+            raise ValueError(f"uncertainty.columns without a weight: {listed(sorted(strange), MAX_NAMED)}")
         if wrong := [name for name, (least, most) in self.ranges.items() if least > most]:
             raise ValueError(f"the range of {wrong[0]!r} must have minimum <= maximum")
         ridge = self.options.get("ridge", 0)
@@ -189,33 +189,38 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
         first, each, most = (
             ("pipeline", "factor", "max busy time") if of_pipelines else ("property", "each", "max count")
         )
+
+        def cost(name: str, weight: float) -> str:
+            if not of_pipelines:
+                return unit_cost(weight)
+            return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{ratio_in_words(weight)} times"
+
+        def largest(name: str) -> str:
+            if name not in self.ranges:
+                return ""
+            number = self.ranges[name][1]
+            if not of_pipelines:
+                return amount(number)
+            return number_of(int(number), "launch") if name == LAUNCHES else duration(number)
+
+        def error(name: str, weight: float) -> str:
+            width = widths.get(name)
+            return "" if width is None else in_percent(width / weight) if weight > width else "100 % or more"
+
         columns = {
             first: [shown(name) if of_pipelines else name for name in self.weights],
-            each: [self._in_words(name, weight) for name, weight in self.weights.items()],
+            each: [cost(name, weight) for name, weight in self.weights.items()],
         }
         if widths := self._widths():
-            columns["error"] = [_off_by(widths.get(name), weight) for name, weight in self.weights.items()]
+            columns["error"] = [error(name, weight) for name, weight in self.weights.items()]
         if self.ranges:
-            columns[most] = [self._most_in_words(name) for name in self.weights]
+            columns[most] = [largest(name) for name in self.weights]
         return Table(tuple(columns), list(zip(*columns.values(), strict=True)))
 
     def _widths(self) -> dict[str, float]:
         """Return the half width of each weight's interval, where it is known."""
         widths = {} if self.uncertainty is None else self.uncertainty.of_weights()
         return {name: width for name, width in widths.items() if math.isfinite(width)}
-
-    def _in_words(self, name: str, weight: float) -> str:
-        if self.basis == "counts":
-            return unit_cost(weight)
-        return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{ratio_in_words(weight)} times"
-
-    def _most_in_words(self, name: str) -> str:
-        if name not in self.ranges:
-            return ""
-        most = self.ranges[name][1]
-        if self.basis == "counts":
-            return amount(most)
-        return number_of(int(most), "launch") if name == LAUNCHES else duration(most)
 
     def _remarks(self) -> Iterator[str]:
         if self.basis == "pipelines":
@@ -241,8 +246,8 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
         if not math.isfinite(self.held_out_error) or self.cross_validation is None:
             return ""
         errors = {each.kernel_class: each.errors[self.candidate] for each in self.cross_validation.classes}
-        poor = sorted((name for name, error in errors.items() if error >= POOR), key=lambda name: -errors[name])
-        named = listed((f"{name!r} ({in_percent(errors[name])})" for name in poor), NAMED)
+        poor = sorted((name for name, error in errors.items() if error >= POOR_ERROR), key=lambda name: -errors[name])
+        named = listed((f"{name!r} ({in_percent(errors[name])})" for name in poor), MAX_NAMED)
         number = len(self.cross_validation.compared)
         return f"verdict: off by {in_percent(self.held_out_error)} (geometric mean) on {number} held-out classes" + (
             f"; do not trust it for kernels like {named}" if poor else ""
@@ -260,33 +265,8 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
         return math.inf if known is None else known.errors.get(self.candidate, math.inf)
 
 
-def _off_by(width: float | None, weight: float) -> str:
-    """Return the relative half width of a *weight*'s interval as text; empty if unknown."""
-    if width is None:
-        return ""
-    return in_percent(width / weight) if weight > width else "100 % or more"
-
-
 # {{{ fit files: JSON with the schema version first
 
-
-def _from_schema_1(document: Document) -> Document:
-    """Return a document of schema 2, with the errors of cross-validation by candidate, of which there were two."""
-
-    def by_candidate(errors: Document) -> Document:
-        rest = {name: value for name, value in errors.items() if name not in ("plain", "non_negative")}
-        return {**rest, "errors": {"linear, plain": errors["plain"], "linear, non-negative": errors["non_negative"]}}
-
-    found = document.get("cross_validation")
-    if not isinstance(found, dict):
-        return document
-    table = cast("Document", found)
-    classes = [by_candidate(each) for each in cast("list[Document]", table["classes"])]
-    return {**document, "cross_validation": {**by_candidate(table), "classes": classes}}
-
-
-UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_schema_1}
-"""functions that upgrade a document to the next schema, by its own schema"""
 
 _RECALIBRATE = "pass the path of a fit file, or make one with `loopyperf calibrate`"
 
@@ -338,7 +318,7 @@ def path_of(fit: str | os.PathLike[str]) -> str:
 
 
 def load_fit(path: str | os.PathLike[str]) -> Fit:
-    """Load a fit from a file of this or an earlier schema.
+    """Load a fit from a file.
 
     Parameters
     ----------
@@ -372,10 +352,8 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     """
     source = Path(path_of(path))
     document = read_document(source, "fit", _RECALIBRATE)
-    current = _upgraded(document, source)
-    current.pop("schema")
     try:
-        fit = msgspec.convert(current, Fit)
+        fit = msgspec.convert(without_schema(document, source, "fit", _RECALIBRATE, SCHEMA), Fit)
     except msgspec.ValidationError as error:
         raise FitFileError(
             f"{source} is not a valid fit: {brief(error)}; correct it (see fits/README.md), or {_RECALIBRATE}"
@@ -395,36 +373,11 @@ def _check_overlap(fit: Fit, source: Path) -> None:
         )
     negative = {name: weight for name, weight in fit.weights.items() if weight < 0 and side(name, fit.basis)}
     if negative:
-        stated = listed((f"{name!r:.40} {weight:g}" for name, weight in negative.items()), NAMED)
+        stated = listed((f"{name!r:.40} {weight:g}" for name, weight in negative.items()), MAX_NAMED)
         raise FitFileError(
             f"{source}: weights of overlapping columns must be >= 0 in the overlap model, got {stated}; correct them, "
             f"change the model to 'linear', or {_RECALIBRATE}"
         )
-
-
-def _upgraded(document: object, source: Path) -> Document:
-    """Return a copy of *document* in the current schema."""
-    version = cast("Document", document).get("schema") if isinstance(document, dict) else None
-    if type(version) is not int or not (version >= SCHEMA or version in UPGRADES):
-        raise FitFileError(
-            f'{source} is not a fit file: it must be a JSON object with "schema": {SCHEMA}, got '
-            f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r:.40}'}; "
-            f"{_RECALIBRATE}"
-        )
-    current = dict(cast("Document", document))
-    if version > SCHEMA:
-        versions = current.get("versions")
-        writer = cast("Document", versions).get("loopyperf") if isinstance(versions, dict) else None
-        raise FitFileError(later_schema(source, version, SCHEMA, writer))
-    for step in range(version, SCHEMA):
-        try:
-            current = UPGRADES[step](current)
-        except (KeyError, TypeError, AttributeError) as error:
-            problem = (
-                f"{source} is not a valid fit of schema {step}: {brief(repr(error))}; restore it, or {_RECALIBRATE}"
-            )
-            raise FitFileError(problem) from error
-    return current
 
 
 # }}}
@@ -474,11 +427,15 @@ def novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity)
     decades = np.zeros_like(found.shares)
     for column, name in enumerate(found.columns):
         if name in places and name in fit.ranges:
-            decades[:, column] = _decades(amounts[:, places[name]], fit.ranges[name])
+            least, most = fit.ranges[name]
+            if 0 < least <= most:
+                own = amounts[:, places[name]]
+                known = np.where(own > 0, own, least)
+                decades[:, column] = np.log10(np.maximum(known / most, 1)) + np.log10(np.maximum(least / known, 1))
     beyond = (np.abs(found.shares) * decades).sum(axis=1)
-    undrawn = found.shares[:, len(fit.weights) :]
+    without_prior = found.shares[:, len(fit.weights) :]
     ridge = float(fit.options.get("ridge") or np.inf)
-    return beyond**2 + (undrawn**2).sum(axis=1) / ridge**2
+    return beyond**2 + (without_prior**2).sum(axis=1) / ridge**2
 
 
 def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> tuple[str, ...]:
@@ -500,12 +457,3 @@ def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bo
     known = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
     unknown = np.array([name not in known for name in names], np.bool_)
     return unknown & (amounts > NEGLIGIBLE * amounts.sum(axis=1, keepdims=True))
-
-
-def _decades(amounts: Vector, measured: tuple[float, float]) -> Vector:
-    """Return by how many powers of ten *amounts* are outside the *measured* range; 0 for amounts of 0."""
-    least, most = measured
-    if not 0 < least <= most:
-        return np.zeros_like(amounts)
-    known = np.where(amounts > 0, amounts, least)
-    return np.log10(np.maximum(known / most, 1)) + np.log10(np.maximum(least / known, 1))

@@ -60,15 +60,15 @@ from loopyperf.models.workload import LAUNCHES, LAUNCHING
 # Marquardt's Method, 1999; the approximate H is that of Triggs et al., Bundle Adjustment, 2000, section 4.3.
 
 
-DAMPED = 1.0
+FIRST_DAMPING = 1.0
 """μ of the first step: the diagonal counts twice"""
-LIGHTEST = 1e-12
+MIN_DAMPING = 1e-12
 """minimum of μ, for which H still has a factor; also the minimum element of its diagonal, relative to the maximum"""
 CONVERGED = 1e-13
 """relative decrease of the cost expected from the next step at which the search ends"""
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 """maximum number of steps, after which the best parameters so far are used"""
-TAKEN = 1e-4
+MIN_GAIN = 1e-4
 """minimum decrease of an accepted step, relative to the expected decrease"""
 
 
@@ -92,7 +92,7 @@ class SolverResult:
     evaluation: Evaluation
     """evaluation at the parameters"""
     is_converged: bool
-    """whether no step lowers the cost further; otherwise the search stopped after :data:`MOST_STEPS`"""
+    """whether no step lowers the cost further; otherwise the search stopped after :data:`MAX_STEPS`"""
 
 
 def minimise(
@@ -103,8 +103,8 @@ def minimise(
     *least* is b, *last_at_most* is u, *scale* is s; *begin* must satisfy the bounds.
     """
     here = _Point.of(begin, evaluate(begin), scale)
-    damping, growth = DAMPED, 2.0
-    for _ in range(MOST_STEPS):
+    damping, growth = FIRST_DAMPING, 2.0
+    for _ in range(MAX_STEPS):
         quadratic = _Quadratic.at(here, scale)
         while True:
             above = here.parameters - least
@@ -115,10 +115,10 @@ def minimise(
             there = least + lowest
             found = _Point.of(there, evaluate(there), scale)
             gained = (here.cost - found.cost) / expected
-            if gained > TAKEN:
+            if gained > MIN_GAIN:
                 break
             damping, growth = damping * growth, growth * 2
-        damping, growth = max(damping * max(1 / 3, 1 - (2 * gained - 1) ** 3), LIGHTEST), 2.0
+        damping, growth = max(damping * max(1 / 3, 1 - (2 * gained - 1) ** 3), MIN_DAMPING), 2.0
         here = found
     return SolverResult(here.cost, here.parameters, here.evaluation, is_converged=False)
 
@@ -154,7 +154,7 @@ class _Quadratic:
         used = np.where(np.isfinite(curvature) & (curvature > 0), curvature, 0.0)
         hessian = weighted.T @ weighted + np.diag(used)
         diagonal = np.diag(hessian)
-        return cls(jacobian.T @ factors, hessian, np.maximum(diagonal, LIGHTEST * diagonal.max()))
+        return cls(jacobian.T @ factors, hessian, np.maximum(diagonal, MIN_DAMPING * diagonal.max()))
 
     def lowest(self, above: Vector, damping: float, last: float) -> Vector:
         """Return the distances of the parameters from their bounds at the damped minimum, given those here, *above*.
@@ -243,29 +243,29 @@ def _check_options(ridge: float, tolerance: float) -> None:
 # }}}
 
 
-EXPLAINED = 0.2
+OUTLIER = 0.2
 """|ln(predicted/measured)| up to which an error counts by its square"""
-SHARPEST = 20.0
+MAX_SHARPNESS = 20.0
 """upper bound of p, at which the smooth maximum of two equal parts is 3.5 % above them"""
 STARTS = (1.5, 4.0)
 """initial sharpness of the searches"""
 FURTHER_STARTS = (1.0, 2.5, 8.0, 16.0)
 """additional ones if the best of those searches did not converge"""
-DRAWN = 2.0
+PRIOR_RIDGE = 2.0
 """r of pipelines: an excess of 10 % over the prior costs as much as a kernel predicted 20 % wrong"""
-TOGETHER = 4.0
+COMMON_DEVIATION = 4.0
 """permitted deviation of all pipelines in common from the prior, relative to that of a single one"""
 SHARPNESS = 2.0
 """prior of p for pipelines without a fit: the root of the sum of squares"""
-SHARPNESS_DRAWN = 2.0
+SHARPNESS_RIDGE = 2.0
 """r of the sharpness, relative to its prior"""
 LAUNCH = 5e-6
 """s of launches in a fit of pipelines, in seconds: the cost of a launch without other information"""
-LAUNCH_DRAWN = 0.3
+LAUNCH_RIDGE = 0.3
 """r of launches, whose cost depends on the driver, so that the prior is weak"""
-LEAST_SCALE = 0.2
+MIN_SCALE = 0.2
 """minimum of s for a pipeline whose prior weight is near 0, relative to the device parameters"""
-LEAST = 1e-3
+MIN_START = 1e-3
 """initial value, relative to its scale, of a weight that is 0 in the linear fit, where the smooth maximum is flat"""
 
 
@@ -305,7 +305,7 @@ class _Fitted:
 
     def minimum(self, begin: Vector) -> SolverResult:
         least = np.append(np.zeros(len(begin) - 1), 1.0)
-        return minimise(self.evaluate, begin, least=least, last_at_most=SHARPEST, scale=EXPLAINED)
+        return minimise(self.evaluate, begin, least=least, last_at_most=MAX_SHARPNESS, scale=OUTLIER)
 
 
 def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
@@ -364,7 +364,7 @@ def _of_counts(problem: Problem) -> _Posed:
     width = len(columns)
     task = _task(problem, columns, rates * scales, np.zeros(width + 1), RIDGE * np.eye(width, width + 1))
     linear: Mapping[str, float] = solve(problem).weights
-    first = np.maximum(np.array([linear[name] for name in columns]) / scales, LEAST)
+    first = np.maximum(np.array([linear[name] for name in columns]) / scales, MIN_START)
     return _Posed(task, columns, scales, first, RIDGE, undetermined)
 
 
@@ -375,20 +375,20 @@ def _of_pipelines(problem: Problem, prior: Fitted | None) -> _Posed:
     rates = np.pad(problem.matrix, ((0, 0), (0, len(columns) - len(problem.properties))))
     described = np.array([LAUNCH if name == LAUNCHES else DESCRIBED for name in columns])
     believed = np.array([weights.get(name, each) for name, each in zip(columns, described, strict=True)])
-    scales = np.maximum(believed, LEAST_SCALE * described)
+    scales = np.maximum(believed, MIN_SCALE * described)
     center = np.append(believed / scales, sharpness)
     task = _task(problem, columns, rates * scales, center, _ridge(columns, center))
-    return _Posed(task, columns, scales, np.maximum(center[:-1], LEAST), DRAWN)
+    return _Posed(task, columns, scales, np.maximum(center[:-1], MIN_START), PRIOR_RIDGE)
 
 
 def _ridge(columns: tuple[str, ...], center: Vector) -> Matrix:
     """Return R of pipelines, which is smaller in the direction of their common factor."""
     of_device = np.array([name not in LAUNCHING for name in columns])
     common = np.where(of_device, center[:-1], 0.0)
-    common /= max(float(np.linalg.norm(common)), LEAST)
-    each = np.eye(len(columns)) - (1 - 1 / math.hypot(1, TOGETHER)) * np.outer(common, common)
-    penalties = np.where(of_device, DRAWN, LAUNCH_DRAWN)[:, None] * each
-    return cast("Matrix", linalg.block_diag(penalties, SHARPNESS_DRAWN / center[-1]))
+    common /= max(float(np.linalg.norm(common)), MIN_START)
+    each = np.eye(len(columns)) - (1 - 1 / math.hypot(1, COMMON_DEVIATION)) * np.outer(common, common)
+    penalties = np.where(of_device, PRIOR_RIDGE, LAUNCH_RIDGE)[:, None] * each
+    return cast("Matrix", linalg.block_diag(penalties, SHARPNESS_RIDGE / center[-1]))
 
 
 def _best(task: _Fitted, first: Vector) -> SolverResult:
@@ -403,7 +403,7 @@ def _best(task: _Fitted, first: Vector) -> SolverResult:
     if not found.is_converged:
         starts = len(STARTS) + 1 + len(FURTHER_STARTS)
         warnings.warn(
-            f"the fit of {len(first)} weights of the overlap model did not converge after {MOST_STEPS} steps from each "
+            f"the fit of {len(first)} weights of the overlap model did not converge after {MAX_STEPS} steps from each "
             f"of {starts} starts; using the best weights found; measure more kinds of kernels, or fit fewer properties",
             ConvergenceWarning,
             stacklevel=2,

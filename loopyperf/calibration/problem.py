@@ -81,29 +81,21 @@ def pose_problem(observations: Iterable[Observation], basis: Basis = "counts") -
             "there are no observations to fit; measure at least one kernel, e.g. `loopyperf calibrate`"
         )
     for row in rows:
-        _check_seconds(row)
+        if not (math.isfinite(row.seconds) and row.seconds > 0):
+            raise CalibrationError(
+                f"the run time of {row} must be a positive number of seconds, got {row.seconds}; repeat or omit it"
+            )
         _check_counts(row, basis)
     amounts = [row.amounts(basis) for row in rows]
-    named = sorted({name for each in amounts for name in each}, key=_column_order)
+    # Of indistinguishable columns the later ones get no weight. "min(load, store)" is a correction to loads and stores
+    # rather than a cost of its own, so it comes last.
+    named = sorted({name for each in amounts for name in each}, key=lambda name: ("min(" in name, name))
     present = tuple(name for name in named if any(each.get(name, 0) for each in amounts))
     matrix = np.array(
         [[each.get(name, 0) / row.seconds for name in present] for row, each in zip(rows, amounts, strict=True)]
     )
     matrix.flags.writeable = False
     return Problem(rows, present, matrix, basis, absent=tuple(name for name in named if name not in present))
-
-
-def _column_order(name: str) -> tuple[bool, str]:
-    # Of indistinguishable columns the later ones get no weight. "min(load, store)" is a correction to loads and stores
-    # rather than a cost of its own, so it comes last.
-    return "min(" in name, name
-
-
-def _check_seconds(row: Observation) -> None:
-    if not (math.isfinite(row.seconds) and row.seconds > 0):
-        raise CalibrationError(
-            f"the run time of {row} must be a positive number of seconds, got {row.seconds}; repeat or omit it"
-        )
 
 
 def _check_counts(row: Observation, basis: Basis) -> None:
@@ -148,36 +140,32 @@ def changed_counts(groups: Iterable[Indistinguishable], properties: Mapping[str,
 
     *properties* are the counts of a kernel; deviations up to :data:`TOLERANCE` are ignored.
     """
-    return tuple(
-        name
-        for group in groups
-        for name, equal in group.left_out.items()
-        if not _holds(properties.get(name, 0), _terms(equal, properties))
-    )
+    found: list[str] = []
+    for name, equal in (item for group in groups for item in group.left_out.items()):
+        count, terms = properties.get(name, 0), _terms(equal, properties)
+        # Relative to the terms rather than their sum, which may be a rounding error if terms cancel.
+        if abs(count - sum(terms)) > TOLERANCE * max(count, sum(map(abs, terms))):
+            found.append(name)
+    return tuple(found)
 
 
 def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
     """Return a sentence for each property whose cost is unknown at these counts."""
     groups = tuple(groups)
     equals = {name: equal for group in groups for name, equal in group.left_out.items()}
+    spelled = {
+        name: " + ".join(f"{factor:.6g} × {other!r}" for other, factor in equal.items())
+        for name, equal in equals.items()
+    }
     return tuple(
-        f"the weight of {name!r} is undetermined: the calibration kernels have {_spelled(equals[name])}, here "
+        f"the weight of {name!r} is undetermined: the calibration kernels have {spelled[name]}, here "
         f"{amount(sum(_terms(equals[name], properties)))}, but this kernel has {amount(properties.get(name, 0))}"
         for name in changed_counts(groups, properties)
     )
 
 
-def _holds(count: float, terms: list[float]) -> bool:
-    # Relative to the terms rather than their sum, which may be a rounding error if terms cancel.
-    return abs(count - sum(terms)) <= TOLERANCE * max(count, sum(map(abs, terms)))
-
-
 def _terms(equal: Mapping[str, float], properties: Mapping[str, float]) -> list[float]:
     return [factor * properties.get(name, 0) for name, factor in equal.items()]
-
-
-def _spelled(equal: Mapping[str, float]) -> str:
-    return " + ".join(f"{factor:.6g} × {name!r}" for name, factor in equal.items())
 
 
 # }}}
@@ -254,7 +242,7 @@ def leverages(gradient: Matrix, covariance: Matrix) -> Vector:
 # property from the others.
 
 
-FEWEST = 3
+MIN_CONFIGURATIONS = 3
 """Minimum number of configurations with a property: with only two, an outlier cannot be recognized."""
 
 
@@ -302,7 +290,7 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
             return "no kernel has it"
         if self.resembles and (self.inflation is None or self.inflation >= 1 / TOLERANCE**2):
             return f"indistinguishable from {', '.join(self.resembles)}"
-        if self.configurations < FEWEST:
+        if self.configurations < MIN_CONFIGURATIONS:
             return f"only {self.configurations} of the kernels {'has' if self.configurations == 1 else 'have'} it"
         return f"varies with {', '.join(self.resembles)}" if self.resembles else ""
 

@@ -27,8 +27,18 @@ from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import is_one_device
 from loopyperf.display import ReportText, Shown, Table
-from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, brief, later_schema
-from loopyperf.files import Amount, Document, Number, Whole, file_names, read_document, user_data, write_document
+from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, brief
+from loopyperf.files import (
+    Amount,
+    Document,
+    Number,
+    Whole,
+    file_names,
+    read_document,
+    user_data,
+    without_schema,
+    write_document,
+)
 from loopyperf.models.residual_regression import Features
 from loopyperf.models.result import LEVEL
 from loopyperf.units import in_percent
@@ -45,26 +55,12 @@ class Regressor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """A regression method."""
-
-    summary: str
-    grid: Mapping[str, Sequence[float]]
-    """candidate values of each hyper-parameter"""
-
-
-RECIPES: Mapping[str, Recipe] = {
-    "svr": Recipe(
-        "ε-SVR with a Gaussian kernel (Dao)",
-        {"C": (0.1, 0.3, 1.0), "gamma": (0.005, 0.02, 0.08), "epsilon": (0.02, 0.1)},
-    ),
-    "trees": Recipe(
-        "the mean of boosters of trees",
-        {"n_estimators": (60,), "max_depth": (2, 4)},
-    ),
+RECIPES: Mapping[str, Mapping[str, Sequence[float]]] = {
+    "svr": {"C": (0.1, 0.3, 1.0), "gamma": (0.005, 0.02, 0.08), "epsilon": (0.02, 0.1)},
+    "trees": {"n_estimators": (60,), "max_depth": (2, 4)},
 }
-"""regression methods by name"""
+"""candidate values of each hyper-parameter, by regression method: ε-SVR with a Gaussian kernel (Dao), and the mean of
+boosters of trees"""
 FIXED: Mapping[str, Any] = {
     "loss": "huber",
     "learning_rate": 0.06,
@@ -78,7 +74,7 @@ BOOSTERS = 10
 group is fastest by a single booster is random (titan-v: a mean regret of 1.14 to 1.58 depending on the seed)"""
 SEED = 0
 """seed of the boosters' seeds"""
-SEARCHED = 5
+SEARCH_FOLDS = 5
 """maximum number of folds in the search for hyper-parameters"""
 STEP = "learner"
 """name of the pipeline's last step"""
@@ -90,7 +86,7 @@ def check_recipe(name: str) -> None:
         raise CalibrationError(f"unknown recipe {name!r}; choose from {', '.join(RECIPES)}")
 
 
-def taught(name: str, parameters: Parameters, features: Matrix, targets: Vector) -> Regressor:
+def trained_regressor(name: str, parameters: Parameters, features: Matrix, targets: Vector) -> Regressor:
     """Train the regressor *name* with these hyper-parameters on *targets*; deterministic.
 
     If all features are constant, it predicts the median of *targets*.
@@ -111,13 +107,13 @@ def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str
     selected with a single booster to save time. Raises :class:`CalibrationError` for fewer than two classes.
     """
     check_recipe(name)
-    folds = splits(classes, SEARCHED)
+    folds = splits(classes, SEARCH_FOLDS)
     if not all(_has_spread(features[known]) for known, _ in folds):
-        return {parameter: values[len(values) // 2] for parameter, values in RECIPES[name].grid.items()}
+        return {parameter: values[len(values) // 2] for parameter, values in RECIPES[name].items()}
     model_selection = _imported("sklearn.model_selection")
     search = model_selection.GridSearchCV(
         _pipeline(_learner(name, {})),
-        {f"{STEP}__{parameter}": list(values) for parameter, values in RECIPES[name].grid.items()},
+        {f"{STEP}__{parameter}": list(values) for parameter, values in RECIPES[name].items()},
         cv=folds,
         scoring="neg_mean_absolute_error",
         refit=False,
@@ -161,14 +157,8 @@ TARGET = 7.0
 """maximum magnitude of a logarithmic target, just above ln(1000)"""
 ERROR = 700.0
 """maximum magnitude of a logarithmic error whose exponential is a finite float"""
-NEAR = 10
+MAX_FACTOR = 10
 """maximum factor between valid hyper-parameters and the candidates: beyond, training is endless or useless"""
-
-
-def _is_near(value: float, tried: Sequence[float]) -> bool:
-    """Return whether a hyper-parameter is close to the *tried* candidates, and an integer if they are."""
-    is_whole = not all(isinstance(each, int) for each in tried) or isinstance(value, int)
-    return is_whole and min(tried) / NEAR <= value <= max(tried) * NEAR
 
 
 class TrainingRecord(msgspec.Struct, frozen=True):
@@ -221,13 +211,18 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Require consistent features, hyper-parameters, errors and scores."""
         if self.recipe not in RECIPES:
             raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
-        grid = RECIPES[self.recipe].grid
-        if set(self.parameters) != set(grid) or not all(
-            _is_near(value, grid[name]) for name, value in self.parameters.items()
-        ):
+        grid = RECIPES[self.recipe]
+        near = {
+            name: (isinstance(value, int) or not all(isinstance(each, int) for each in grid[name]))
+            and min(grid[name]) / MAX_FACTOR <= value <= max(grid[name]) * MAX_FACTOR
+            for name, value in self.parameters.items()
+            if name in grid
+        }
+        if self.parameters.keys() != grid.keys() or not all(near.values()):
+            candidates = ", ".join(f"{name} {values}" for name, values in grid.items())
             raise ValueError(
-                f"parameters of {self.recipe!r} must be {', '.join(grid)}, within a factor of {NEAR} of the candidates "
-                f"{', '.join(f'{name} {values}' for name, values in grid.items())}; got {dict(self.parameters)}"
+                f"parameters of {self.recipe!r} must be {', '.join(grid)}, within a factor of {MAX_FACTOR} of the "
+                f"candidates {candidates}; got {dict(self.parameters)}"
             )
         if list(self.errors) != sorted(self.errors):
             raise ValueError("errors must be in ascending order")
@@ -275,7 +270,9 @@ class ResidualModel(Shown):
         """Return the trained regressor; raises :class:`LoopyperfError` if scikit-learn is not installed."""
         record = self.record
         features = np.array([row.features for row in record.rows])
-        return taught(record.recipe, record.parameters, features, np.array([row.target for row in record.rows]))
+        return trained_regressor(
+            record.recipe, record.parameters, features, np.array([row.target for row in record.rows])
+        )
 
     def correction(self, features: Features) -> float:
         """Return ln(T/T₀) of a kernel; raises :class:`ModelInputError` if a feature is missing."""
@@ -289,19 +286,13 @@ class ResidualModel(Shown):
 
     def doubts(self, features: Features) -> tuple[str, ...]:
         """Return notes on reasons to doubt the correction of a kernel."""
-        return (*self._of_all(), *self._of(features))
-
-    def _of_all(self) -> Sequence[str]:
-        alone, own = (self.record.scores[name].median_log_error for name in (BASE, self.record.recipe))
-        if own < alone:
-            return ()
-        return [
-            f"no better than {self.record.base} alone on held-out kernels: "
-            f"errors of {in_percent(own)} and {in_percent(alone)}"
-        ]
-
-    def _of(self, features: Features) -> Sequence[str]:
         found: list[str] = []
+        alone, own = (self.record.scores[name].median_log_error for name in (BASE, self.record.recipe))
+        if own >= alone:
+            found.append(
+                f"no better than {self.record.base} alone on held-out kernels: "
+                f"errors of {in_percent(own)} and {in_percent(alone)}"
+            )
         strange = sorted(name for name, value in features.amounts.items() if value and name not in self.record.amounts)
         if strange:
             found.append(f"{', '.join(strange)} not in the training set: ignored by the correction")
@@ -312,7 +303,7 @@ class ResidualModel(Shown):
         if outside.any():
             listed = ", ".join(name for name, is_outside in zip(names, outside, strict=True) if is_outside)
             found.append(f"outside the training set's range: {listed}")
-        return found
+        return tuple(found)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the pickled state: the record alone."""
@@ -324,17 +315,13 @@ class ResidualModel(Shown):
             (name, in_percent(score.median_log_error, 1), in_percent(score.explained))
             for name, score in self.record.scores.items()
         ]
+        record, classes = self.record, len({row.kernel_class for row in self.record.rows})
         return ReportText(
-            question=f"residual model of {self.record.slug}",
-            answer=self._taught(),
+            question=f"residual model of {record.slug}",
+            answer=f"{record.recipe} on {record.base}, from {len(record.rows)} measurements of {classes} classes",
             tables=[Table(("on held-out classes", "median error", "explained"), scores)],
             remarks=[f"source: {self.record.source}"] if self.record.source else [],
         )
-
-    def _taught(self) -> str:
-        record = self.record
-        classes = len({row.kernel_class for row in record.rows})
-        return f"{record.recipe} on {record.base}, from {len(record.rows)} measurements of {classes} classes"
 
 
 # {{{ files of residual models: the training table and hyper-parameters as JSON, with the schema version first
@@ -402,19 +389,13 @@ def load_residual_model(path: str | os.PathLike[str]) -> ResidualModel:
     residual model of nvidia-h200: svr on sampled, from 1118 measurements of 26 classes
     """
     source = Path(path_of(path))
-    found = read_document(source, "residual model", _TRAIN)
-    document = dict(cast("Document", found)) if isinstance(found, dict) else Document()
-    version = document.pop("schema", None)
-    if type(version) is int and version > SCHEMA:
-        raise FitFileError(later_schema(source, version, SCHEMA))
+    document = read_document(source, "residual model", _TRAIN)
     try:
-        record = msgspec.convert(document, Record)
-    except (msgspec.ValidationError, ValueError) as error:
+        record = msgspec.convert(without_schema(document, source, "residual model", _TRAIN, SCHEMA), Record)
+    except ValueError as error:  # msgspec's error is one
         raise FitFileError(f"{source} is not a valid residual model: {brief(error)}; {_TRAIN}") from error
-    if version != SCHEMA or record.model != "learned":
-        raise FitFileError(
-            f"{source} is not a residual model, but has schema {version!r:.40} of model {record.model!r:.80}; {_TRAIN}"
-        )
+    if record.model != "learned":
+        raise FitFileError(f"{source} is not a residual model, but has model {record.model!r:.80}; {_TRAIN}")
     return ResidualModel(record)
 
 

@@ -1,13 +1,13 @@
 """Train residual models: cross-validate on held-out classes, train on all examples, and record the result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from loopyperf.calibration.accuracy import MOST_FOLDS, median_log_error, splits
+from loopyperf.calibration.accuracy import MAX_FOLDS, median_log_error, splits
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
 from loopyperf.calibration.residual_model import (
@@ -21,7 +21,7 @@ from loopyperf.calibration.residual_model import (
     TrainingRecord,
     check_recipe,
     searched,
-    taught,
+    trained_regressor,
 )
 from loopyperf.calibration.validation import FitRecipe, rounded
 from loopyperf.errors import CalibrationError
@@ -45,61 +45,41 @@ class Example:
     """the base model's prediction in seconds; None if the base is a fit of the observations"""
 
 
-class Answers(Protocol):
-    """A base model that is ready to predict."""
-
-    def __call__(self, examples: Sequence[Example], /) -> Vector:
-        """Return the predicted seconds of each of *examples*."""
-        ...
+Answers = Callable[[Sequence[Example]], Vector]
+"""a base model that is ready to predict: examples -> seconds of each"""
 
 
-class Base(Protocol):
+@dataclass(frozen=True, slots=True)
+class Base:
     """A model whose error is learned."""
 
-    @property
-    def name(self) -> str:
-        """Return the name of the model."""
-        ...
-
-    def fitted(self, examples: Sequence[Example]) -> Answers:
-        """Return the base fitted to *examples*."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class UnfittedBase:
-    """A base model that is not fitted: the examples contain its predictions."""
-
     name: str
-
-    def fitted(self, examples: Sequence[Example]) -> Answers:
-        """Return the function that reads the predictions from examples."""
-        return _given
-
-
-def _given(examples: Sequence[Example], /) -> Vector:
-    silent = [str(each.observation) for each in examples if each.base is None]
-    if silent:
-        raise CalibrationError(f"the base model's prediction of {silent[0]} is missing; pass its seconds")
-    return np.array([each.base for each in examples], dtype=np.float64)
+    """name of the model"""
+    fitted: Callable[[Sequence[Example]], Answers]
+    """fits the model to examples"""
 
 
-@dataclass(frozen=True, slots=True)
-class FittedBase:
-    """A base model that is fitted to the examples' observations."""
+def unfitted_base(name: str) -> Base:
+    """Return the base model *name* that is not fitted: the examples contain its predictions."""
 
-    candidate: FitRecipe
+    def given(examples: Sequence[Example]) -> Vector:
+        silent = [str(each.observation) for each in examples if each.base is None]
+        if silent:
+            raise CalibrationError(f"the base model's prediction of {silent[0]} is missing; pass its seconds")
+        return np.array([each.base for each in examples], dtype=np.float64)
 
-    @property
-    def name(self) -> str:
-        """Return the name of the candidate."""
-        return self.candidate.name
+    return Base(name, lambda examples: given)
 
-    def fitted(self, examples: Sequence[Example]) -> Answers:
-        """Return a fit of *examples*."""
-        basis = self.candidate.basis
-        solution = self.candidate.solve(pose_problem((each.observation for each in examples), basis))
+
+def fitted_base(candidate: FitRecipe) -> Base:
+    """Return the base model that *candidate* fits to the examples' observations."""
+    basis = candidate.basis
+
+    def fitted(examples: Sequence[Example]) -> Answers:
+        solution = candidate.solve(pose_problem((each.observation for each in examples), basis))
         return lambda rows: solution.seconds([each.observation.amounts(basis) for each in rows])
+
+    return Base(candidate.name, fitted)
 
 
 def out_of_fold(base: Base, examples: Sequence[Example]) -> Vector:
@@ -166,9 +146,9 @@ class Lesson:
         """Return the hyper-parameters of *recipe* that are best for held-out classes."""
         return searched(recipe, self.features, self.targets, self.classes)
 
-    def taught(self, recipe: str, parameters: Parameters) -> Regressor:
+    def trained(self, recipe: str, parameters: Parameters) -> Regressor:
         """Return the trained regressor."""
-        return taught(recipe, parameters, self.features, self.targets)
+        return trained_regressor(recipe, parameters, self.features, self.targets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +161,7 @@ class CrossValidated:
 
 
 def cross_validated(
-    base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MOST_FOLDS
+    base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MAX_FOLDS
 ) -> CrossValidated:
     """Return the predictions of *base* alone and corrected by each of *recipes*, with classes held out.
 
@@ -195,7 +175,7 @@ def cross_validated(
         alone[held_out] = base.fitted(taken)(left)
         features = lesson.names.matrix(left)
         for recipe in recipes:
-            regressor = lesson.taught(recipe, lesson.searched(recipe))
+            regressor = lesson.trained(recipe, lesson.searched(recipe))
             learned[recipe][held_out] = alone[held_out] * np.exp(regressor.predict(features))
     return CrossValidated(alone, learned)
 
@@ -213,7 +193,7 @@ def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
 # {{{ training
 
 
-FEWEST_CLASSES = 3
+MIN_CLASSES = 3
 """one to predict, one to select hyper-parameters, and one to learn from"""
 
 
@@ -227,7 +207,12 @@ def learn(
     """
     check_recipe(recipe)
     rows = [Example(each.observation, each.features.rounded(), each.base) for each in examples]
-    _check_classes(rows)
+    classes = sorted({each.observation.kernel_class for each in rows})
+    if len(classes) < MIN_CLASSES:
+        raise CalibrationError(
+            f"a residual model needs {MIN_CLASSES} kernel classes or more for cross-validation, got {len(classes)}: "
+            f"{', '.join(map(repr, classes)) or 'none'}; measure kernels of other classes"
+        )
     judged = cross_validated(base, rows)
     lesson = Lesson.of(base, rows)
     errors = np.sort(np.abs(logarithms(rows, judged.learned[recipe])))
@@ -268,15 +253,6 @@ def scores(examples: Sequence[Example], judged: CrossValidated) -> dict[str, Sco
         return Score(rounded(median_log_error(floored, measured)), rounded(explained))
 
     return {BASE: score(judged.base)} | {name: score(seconds) for name, seconds in judged.learned.items()}
-
-
-def _check_classes(examples: Sequence[Example]) -> None:
-    classes = sorted({each.observation.kernel_class for each in examples})
-    if len(classes) < FEWEST_CLASSES:
-        raise CalibrationError(
-            f"a residual model needs {FEWEST_CLASSES} kernel classes or more for cross-validation, got {len(classes)}: "
-            f"{', '.join(map(repr, classes)) or 'none'}; measure kernels of other classes"
-        )
 
 
 # }}}

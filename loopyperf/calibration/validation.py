@@ -44,9 +44,9 @@ CANDIDATES = (
     FitRecipe(PIPELINES, "overlap", "pipelines", solve_overlap),
 )
 
-NAMED = 3
+MAX_NAMED = 3
 """maximum number of measurements listed in a warning"""
-LACK: Mapping[Basis, str] = {
+REMEDIES: Mapping[Basis, str] = {
     "counts": "count them",
     "pipelines": "add the missing parameters to the device",
 }
@@ -71,8 +71,8 @@ def _warn_of_some(basis: Basis, rows: Sequence[Observation]) -> None:
     if lacking and len(lacking) < len(rows):
         which = dict.fromkeys(f"{row.kernel_class!r} ({row.label})" for row in lacking)
         warnings.warn(
-            f"no fit of {basis}: {len(lacking)} of {len(rows)} measurements have none: {listed(which, NAMED, '; ')}; "
-            f"{LACK[basis]}, or omit these measurements",
+            f"no fit of {basis}: {len(lacking)} of {len(rows)} measurements have none: "
+            f"{listed(which, MAX_NAMED, '; ')}; {REMEDIES[basis]}, or omit these measurements",
             LoopyperfWarning,
             stacklevel=3,
         )
@@ -84,7 +84,7 @@ def _warn_of_some(basis: Basis, rows: Sequence[Observation]) -> None:
 # {{{ cross-validation
 
 
-FEWEST = 2
+MIN_COMPARED = 2
 """minimum number of compared classes: a single one, such as empty kernels, is not enough to select a candidate"""
 
 
@@ -133,7 +133,13 @@ def cross_validate(
     chosen = possible(rows) if candidates is None else tuple(candidates)
     bases: set[Basis] = {each.basis for each in chosen}
     training = {basis: training_observations(basis, rows, beyond) for basis in bases}
-    posed = {basis: [(fold, _without(fold, training[basis], basis)) for fold in held_out] for basis in bases}
+    posed = {
+        basis: [
+            (fold, pose_problem((row for row in training[basis] if row.kernel_class not in fold), basis))
+            for fold in held_out
+        ]
+        for basis in bases
+    }
     left_out = {each.name: _out_of_fold(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
@@ -144,10 +150,6 @@ def training_observations(
 ) -> tuple[Observation, ...]:
     """Return the observations for fits of *basis*: for pipelines, including kernels beyond the properties."""
     return (*observations, *beyond) if basis == "pipelines" else tuple(observations)
-
-
-def _without(fold: set[str], rows: Sequence[Observation], basis: Basis) -> Problem:
-    return pose_problem((row for row in rows if row.kernel_class not in fold), basis)
 
 
 def _out_of_fold(
@@ -173,7 +175,7 @@ def _table(rows: Sequence[Observation], left_out: Mapping[str, OutOfFold]) -> Cr
     names = dict.fromkeys(row.kernel_class for row in rows)
     classes = tuple(_of_class(name, rows, left_out) for name in names)
     known = tuple(errors for errors in classes if errors.predictable)
-    compared = known if len(known) >= FEWEST else classes
+    compared = known if len(known) >= MIN_COMPARED else classes
     return CrossValidation(
         classes=classes,
         compared=tuple(errors.kernel_class for errors in compared),

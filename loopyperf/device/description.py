@@ -5,10 +5,9 @@ latency, both in cycles (Lemeire, sections 1 and 4.3). A core is a streaming mul
 (AMD), a warp is also a wavefront (AMD), a group is a work-group, and local memory is NVIDIA's shared memory.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Never, get_args
+from typing import Literal, get_args
 
 from loopyperf.device.parts import (
     DescriptionTable,
@@ -33,51 +32,9 @@ from loopyperf.units import UNBROKEN, number_of
 LatencyField = Literal["issue", "completion"]
 LATENCY_FIELDS: tuple[LatencyField, ...] = get_args(LatencyField)
 
-# Names of the numbers, for the type of `needed`; test_device_parameters.py compares them with the fields.
-Limit = Literal[
-    "warps",
-    "groups",
-    "groups_of_one_warp",
-    "work_items_per_group",
-    "registers",
-    "registers_per_group",
-    "registers_per_work_item",
-    "register_unit",
-    "partitions",
-    "warp_unit",
-    "local_memory",
-    "local_memory_per_group",
-    "local_memory_unit",
-    "local_memory_reserved",
-]
-LevelCount = Literal["size", "line", "sector", "banks", "bank_width", "partitions"]
-LevelNumber = Literal[
-    "latency",
-    "bandwidth",
-    "sustained_bandwidth",
-    "read_bandwidth",
-    "copy_bandwidth",
-    "write_bandwidth",
-    "bandwidth_per_core",
-    "departure_delay",
-    "lines_per_cycle",
-]
-DeviceCount = Literal["cores", "warp_size", "schedulers", "load_store_units"]
-DeviceNumber = Literal[
-    "clock",
-    "boost_clock",
-    "issue_limit",
-    "group_start",
-    "group_rate",
-    "launch_overhead",
-    "host_wait",
-    "peak_f32",
-    "peak_f64",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
-class CoreLimits(DescriptionTable[Limit, Never]):
+class CoreLimits(DescriptionTable):
     """Maximum numbers of resident warps and groups, and sizes and allocation granularities of a core's resources."""
 
     warps: int | None = count_field("warps", "warps resident on a core")
@@ -103,7 +60,7 @@ class CoreLimits(DescriptionTable[Limit, Never]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throughput(DescriptionTable[Never, Row]):
+class Throughput(DescriptionTable):
     """Results per cycle of one core; the rows of the vendors' tables."""
 
     f32: float | None = number_field("results/cycle", "single-precision additions, multiplications, multiply-adds")
@@ -123,7 +80,7 @@ class Throughput(DescriptionTable[Never, Row]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstructionTiming(DescriptionTable[Never, LatencyField]):
+class InstructionTiming(DescriptionTable):
     """Measured latencies of an instruction, named by kind and type, e.g. ``"mul f32"``, ``"load global b32"``.
 
     The issue latency of ``"atomic f32"`` is the time of one update of an element that all work-items update.
@@ -139,7 +96,7 @@ class InstructionTiming(DescriptionTable[Never, LatencyField]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryLevel(DescriptionTable[LevelCount, LevelNumber]):
+class MemoryLevel(DescriptionTable):
     """A memory level: local memory, a cache, or device memory."""
 
     per: Per
@@ -176,7 +133,7 @@ class MemoryLevel(DescriptionTable[LevelCount, LevelNumber]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
+class Device(Shown, DescriptionTable):
     """Published parameters of a device, in base units (Hz, B, s); a number without a published value is None.
 
     :meth:`needed` returns a number, or raises an error that says how to add it. :func:`loopyperf.load_device` returns a
@@ -282,8 +239,9 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         for level in self.memory:
             if level.name == name:
                 return level
+        known = ", ".join(level.name for level in self.memory) or "none"
         raise MissingNumberError(
-            f"device {self.slug!r} has no memory level {name!r}, only {_listed(x.name for x in self.memory)}; "
+            f"device {self.slug!r} has no memory level {name!r}, only {known}; "
             f"add a table [memory.{name}] to your own copy of {self.slug}.toml, and use device=PATH"
         )
 
@@ -376,7 +334,3 @@ def _row_of_named(name: str) -> Row | None:
     """Return the row of the throughput table for an instruction name such as ``"add f32"``."""
     kind, _, dtype = name.rpartition(" ")
     return throughput_row(kind, dtype) if kind else throughput_row(name, "")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"

@@ -71,13 +71,13 @@ def is_processor(slug: str) -> bool:
 SCHEMA = 1
 """version of the file format"""
 
-MOST = 256 * 2**10
+MAX_FILE_BYTES = 256 * 2**10
 """maximum size of a device file in bytes; the largest of the catalog has 8 KiB"""
-DOTS = 100
+MAX_DOTS = 100
 """maximum number of dots in a line; the parser's time and memory grow with the square of the parts of a dotted key"""
-LEAST, LARGEST = 1e-18, 1e18
+MIN_NUMBER, MAX_NUMBER = 1e-18, 1e18
 """range of numbers in base units, such as Hz, B/s and cycles; published values are far from both ends"""
-MANY = 2**24
+MAX_COUNT = 2**24
 """largest whole number of anything but bytes, since models enumerate lanes, warps and registers"""
 
 Table = dict[str, Any]
@@ -116,7 +116,7 @@ def load_description(path: str | os.PathLike[str]) -> Device:
     """
     source = Path(path)
     try:
-        return _described(source, read_bytes(source, MOST).decode())
+        return _parsed(source, read_bytes(source, MAX_FILE_BYTES).decode())
     except OSError as error:
         raise DeviceFileError(f"cannot read the device file {source}: {os_reason(error)}; check the path") from error
     except UnicodeDecodeError as error:
@@ -124,15 +124,15 @@ def load_description(path: str | os.PathLike[str]) -> Device:
 
 
 @lru_cache
-def _described(source: Path, text: str) -> Device:
+def _parsed(source: Path, text: str) -> Device:
     """Return the device in *text*, the contents of the file *source*; cached, since parsing takes a millisecond."""
     return _Reader(source).device(_document(source, text))
 
 
 def _document(source: Path, text: str) -> Table:
     try:
-        if any(line.count(".") > DOTS for line in text.splitlines()):
-            raise ValueError(f"a line has more than {DOTS} dots")
+        if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
+            raise ValueError(f"a line has more than {MAX_DOTS} dots")
         document = tomllib.loads(text)
         repr(document)  # raises an error for hexadecimal integers that messages could not show
     except (ValueError, RecursionError) as error:  # also raised for integers with too many digits, and deep nesting
@@ -238,11 +238,11 @@ class _Reader:
             is_finite = math.isfinite(value)
         except OverflowError:  # an integer beyond the range of floats
             value, is_finite = math.inf, False
-        largest = MANY if number.is_whole and number.unit != "B" else LARGEST
-        if is_finite and ((value == 0 and number.may_be_zero) or LEAST <= value <= largest):
+        largest = MAX_COUNT if number.is_whole and number.unit != "B" else MAX_NUMBER
+        if is_finite and ((value == 0 and number.may_be_zero) or MIN_NUMBER <= value <= largest):
             return value
         least = ">= 0" if number.may_be_zero else "> 0"
-        beyond = f", between {LEAST:g} and {largest:g} {number.unit}" if 0 < value < math.inf else ""
+        beyond = f", between {MIN_NUMBER:g} and {largest:g} {number.unit}" if 0 < value < math.inf else ""
         raise self.error(field, f"must be a number {least}{beyond}, got {quantity.value!s:.30}")
 
     def unknown(self, name: str, declared: Iterable[str]) -> str:
@@ -273,7 +273,8 @@ def description_text(device: Device) -> str:
         *_table("pipelines", (f"{_key(one)} = {_fact(shared)}" for one, shared in device.pipelines)),
         *_table("limits", _numbers(device.limits)),
         *_table("throughput", _numbers(device.throughput)),
-        *([f"[{_key('memory', level.name)}]", *_level(level.per, level.holds_local_memory), *_numbers(level)]
+        *([f"[{_key('memory', level.name)}]", f"per = {_text(level.per)}",
+           *(["holds_local_memory = true"] if level.holds_local_memory else []), *_numbers(level)]
           for level in device.memory),
         *([f"[{_key('instructions', each.name)}]", *_numbers(each)] for each in device.instructions),
     ]  # fmt: skip
@@ -300,21 +301,16 @@ def _table(name: str, lines: Iterable[str]) -> list[list[str]]:
     return [[f"[{name}]", *inside]] if inside else []
 
 
-def _level(per: str, holds_local_memory: bool) -> list[str]:
-    return [f"per = {_text(per)}", *(["holds_local_memory = true"] if holds_local_memory else [])]
-
-
 def _fact(fact: SharedPipeline | Scheduling) -> str:
     fields = (f"{name} = {_text(getattr(fact, name))}" for name in fact.__struct_fields__)
     return f"{{ {', '.join(fields)} }}"
 
 
 def _numbers(part: AnyPart) -> list[str]:
-    return [f"{name} = {_quantity(quantity)}" for name, quantity in part.known()]
-
-
-def _quantity(quantity: Quantity) -> str:
-    return f"{{ value = {quantity.value}, unit = {_text(quantity.unit)}, source = {_text(quantity.source)} }}"
+    return [
+        f"{name} = {{ value = {each.value}, unit = {_text(each.unit)}, source = {_text(each.source)} }}"
+        for name, each in part.known()
+    ]
 
 
 def _key(*names: str) -> str:

@@ -140,11 +140,20 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     if isinstance(name, os.PathLike):
         return load_description(words)
     if is_path(words):
-        return load_description(_of_description(words))
+        if not words.endswith(SUFFIX):
+            raise DeviceFileError(
+                f"{words} is not a device file (*{SUFFIX}); pass the path of a device file, or a name that "
+                "`loopyperf devices` lists"
+            )
+        return load_description(below_home(words))
     slug = device_slug(words)
     device = _called(slug)
     if device is None:
-        raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known_descriptions()]) + unread())
+        nearest = ", ".join(nearest_first(slug, [each.slug for each in known_descriptions()])[:NEAREST]) or "none"
+        raise UnknownDeviceError(
+            f"no device called {slug!r}; nearest: {nearest}; see `loopyperf devices`, or write a device file "
+            f"(docs/devices.md) and pass its path, or save it in {user_data() / 'devices'}{unread()}"
+        )
     return device
 
 
@@ -210,16 +219,6 @@ def slug_of(name: str) -> str:
     return load_device(name).slug if is_path(name) else device_slug(name)
 
 
-def _of_description(path: str) -> Path:
-    """Return *path*; raises :class:`DeviceFileError` if it is not the path of a device file."""
-    if not path.endswith(SUFFIX):
-        raise DeviceFileError(
-            f"{path} is not a device file (*{SUFFIX}); pass the path of a device file, or a name that "
-            "`loopyperf devices` lists"
-        )
-    return below_home(path)
-
-
 @cache
 def a_processor() -> Device:
     """Return the reference device for fits on any processor, whose parameters the fitted weights scale."""
@@ -244,11 +243,3 @@ def nearest_first(asked: str, known: Sequence[str]) -> list[str]:
         return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in names)
 
     return sorted(known, key=lambda slug: -likeness(slug))
-
-
-def _no_such_device(slug: str, known: Sequence[str]) -> str:
-    nearest = ", ".join(nearest_first(slug, known)[:NEAREST]) or "none"
-    return (
-        f"no device called {slug!r}; nearest: {nearest}; see `loopyperf devices`, or write a device file "
-        f"(docs/devices.md) and pass its path, or save it in {user_data() / 'devices'}"
-    )

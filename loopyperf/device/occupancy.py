@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from loopyperf.device.description import Device, Limit
+from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.device.parts import RegisterAllocation
 from loopyperf.errors import OccupancyError, SimulationError
@@ -117,7 +117,7 @@ def occupancy(device: DeviceChoice, work_items: int, registers: int | None = Non
     """
     group = _Group(given_device(device), work_items, registers or 0, local_memory)
     group.check()
-    group.device.limits.check_known(tuple(group.needed()))
+    group.device.limits.check_known(group.needed())
     found = Occupancy(group.warps, group.device.limits.needed("warps"), tuple(group.rooms()))
     if found.groups == 0:
         room = next(room for room in found.rooms if room.groups == 0)
@@ -174,7 +174,7 @@ class _Group:
 
     # {{{ resources of a core
 
-    def needed(self) -> Iterator[Limit]:
+    def needed(self) -> Iterator[str]:
         """Yield the names of the limits that determine the occupancy."""
         yield from ("warps", self._slots)
         if self.shares_registers:
@@ -187,7 +187,7 @@ class _Group:
             yield from ("local_memory", "local_memory_unit")
 
     @property
-    def _slots(self) -> Limit:
+    def _slots(self) -> str:
         alone = self.warps == 1 and self.device.limits.groups_of_one_warp is not None
         return "groups_of_one_warp" if alone else "groups"
 
@@ -196,21 +196,16 @@ class _Group:
         yield Room("warps", limits.needed("warps"), self.allocated_warps, "warps")
         yield Room("groups", limits.needed(self._slots), 1, "groups")
         if self.registers:
-            yield self._registers_as_a_whole() if self.shares_registers else self._registers_by_warp()
+            registers = limits.needed("registers")
+            if self.shares_registers:
+                taken = self.allocated_warps * self.device.needed("warp_size") * self.registers
+                yield Room("registers", registers, _ceil(taken, limits.needed("register_unit")), "registers")
+            else:
+                each, partitions = self._registers_of_a_warp, limits.needed("partitions")
+                fitting = registers // partitions // each * partitions
+                yield Room("registers", fitting, self.warps, f"warps of {each} registers each")
         if self.taken_local_memory:
             yield Room("local memory", limits.needed("local_memory"), self.allocated_local_memory, "B")
-
-    def _registers_as_a_whole(self) -> Room:
-        limits = self.device.limits
-        taken = _ceil(
-            self.allocated_warps * self.device.needed("warp_size") * self.registers, limits.needed("register_unit")
-        )
-        return Room("registers", limits.needed("registers"), taken, "registers")
-
-    def _registers_by_warp(self) -> Room:
-        partitions, registers = (self.device.limits.needed(name) for name in ("partitions", "registers"))
-        fitting = registers // partitions // self._registers_of_a_warp * partitions
-        return Room("registers", fitting, self.warps, f"warps of {self._registers_of_a_warp} registers each")
 
     @property
     def _registers_of_a_warp(self) -> int:

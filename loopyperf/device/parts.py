@@ -1,9 +1,9 @@
 """The parts of a device as plain records: numbers with unit and source, and enumerated properties."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Annotated, Generic, Literal, Self, TypeVar, overload
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
@@ -270,16 +270,9 @@ def _field(declared: Number) -> None:
     return field(default=None, hash=False, metadata={"number": declared})
 
 
-CountName = TypeVar("CountName", bound=str)
-NumberName = TypeVar("NumberName", bound=str)
-
-
 @dataclass(frozen=True, kw_only=True)
-class DescriptionTable(Generic[CountName, NumberName]):
-    """A group of numbers of a device, a table of its device file.
-
-    *CountName* are the names of integer fields, *NumberName* those of other numeric fields.
-    """
+class DescriptionTable:
+    """A group of numbers of a device, a table of its device file."""
 
     slug: str
     """short name of the device"""
@@ -328,22 +321,26 @@ class DescriptionTable(Generic[CountName, NumberName]):
             for name, quantity in self.known()
         )
 
-    @overload
-    def needed(self, name: CountName) -> int: ...
-    @overload
-    def needed(self, name: NumberName) -> float: ...
-    def needed(self, name: str) -> float:
-        """Return the number *name*; raises :class:`MissingNumberError` if it is not known."""
-        known = getattr(self, name)
-        if known is None:
-            raise MissingNumberError(_missing(self.slug, self.place, {name: self.declared()[name]}))
+    def needed(self, name: str) -> Any:
+        """Return the number *name*, an integer if it is whole; raises :class:`MissingNumberError` if it is unknown."""
+        if (known := getattr(self, name)) is None:
+            self.check_known([name])
         return known
 
-    def check_known(self, names: Sequence[CountName | NumberName]) -> None:
+    def check_known(self, names: Iterable[str]) -> None:
         """Raise one :class:`MissingNumberError` for all *names* that are not known."""
-        missing = {str(name): self.declared()[name] for name in names if getattr(self, name) is None}
-        if missing:
-            raise MissingNumberError(_missing(self.slug, self.place, missing))
+        missing = {name: self.declared()[name] for name in names if getattr(self, name) is None}
+        if not missing:
+            return
+        table = f"in [{self.place}]" if self.place else "at the top"
+        full = {".".join(filter(None, (self.place, name))): number for name, number in missing.items()}
+        absent = (f"{name} ({number.meaning}, in {number.unit})" for name, number in full.items())
+        lines = (f'{name} = {{ value = ..., unit = "{each.unit}", source = "..." }}' for name, each in missing.items())
+        it = "it" if len(missing) == 1 else "them"
+        raise MissingNumberError(
+            f"device {self.slug!r} lacks {'; '.join(absent)}; add {it} {table} of your own copy of {self.slug}.toml, "
+            f"and use device=PATH: {'; '.join(lines)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,20 +357,6 @@ class PublishedNumber:
     """description of the number"""
     source: str
     """document and, after a comma, the place in it"""
-
-
-def _missing(slug: str, place: str, numbers: Mapping[str, Number]) -> str:
-    table = f"in [{place}]" if place else "at the top"
-    absent = (
-        f"{'.'.join(filter(None, (place, name)))} ({number.meaning}, in {number.unit})"
-        for name, number in numbers.items()
-    )
-    lines = (f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}' for name, number in numbers.items())
-    it = "it" if len(numbers) == 1 else "them"
-    return (
-        f"device {slug!r} lacks {'; '.join(absent)}; add {it} {table} of your own copy of {slug}.toml, and use "
-        f"device=PATH: {'; '.join(lines)}"
-    )
 
 
 # }}}

@@ -22,10 +22,8 @@ from loopyperf.device.description import (
     AnyPart,
     CoreLimits,
     Device,
-    DeviceNumber,
     InstructionTiming,
     LatencyField,
-    Limit,
     MemoryLevel,
     Throughput,
 )
@@ -38,7 +36,7 @@ from loopyperf.units import ratio_in_words
 
 Completed = TypeVar("Completed", bound=AnyPart)
 LOCAL = "local"
-LIMITS: tuple[Limit, ...] = ("warps", "groups", "registers", "register_unit", "local_memory", "local_memory_unit")
+LIMITS = ("warps", "groups", "registers", "register_unit", "local_memory", "local_memory_unit")
 """limits of a core that the occupancy needs, besides ``warp_unit`` or ``partitions``"""
 ROWS: Mapping[Row, str] = {
     "f32": "add f32",
@@ -82,7 +80,7 @@ ATOMICS = ("atomic i32", "atomic f32", "atomic f64")
 """atomic updates of an element"""
 STRUCTURE = ("size", "line", "sector", "partitions", "lines_per_cycle")
 """numbers of a cache that do not depend on clocks"""
-ON_LAUNCH: tuple[DeviceNumber, ...] = ("launch_overhead", "host_wait")
+ON_LAUNCH = ("launch_overhead", "host_wait")
 """numbers of a launch, similar on all devices of a vendor"""
 BARRIER = "barrier"
 BARRIER_ISSUE = 1
@@ -207,7 +205,7 @@ class _Completion:
     def _limits(self) -> CoreLimits:
         limits = self.given.limits
         by_group = self.given.register_allocation == RegisterAllocation.GROUP
-        names: tuple[Limit, ...] = (*LIMITS, "warp_unit" if by_group else "partitions")
+        names = (*LIMITS, "warp_unit" if by_group else "partitions")
         for name in names:
             limits = self._stating(limits, name, lambda other, name=name: other.limits.needed(name))
         return limits

@@ -1,45 +1,41 @@
 """Append-only measurement archives in JSON Lines format that survive a process killed at any byte.
 
-An archive may come from an untrusted source. It is decompressed and read line by line, and at most :data:`MOST` bytes
-of it, so that a small file that expands to gigabytes is rejected before it fills the memory.
+An archive may come from an untrusted source. At most :data:`MAX_ARCHIVE_BYTES` bytes of it are decompressed, so that a
+small file that expands to gigabytes is rejected before it fills the memory.
 
 Each record is one line and is on disk before the next measurement starts. A killed process leaves at most one partial
 last line. A line is valid only if it ends in a line feed, so readers ignore a partial last line and the next writer
 truncates it. Damage anywhere else raises an error and is never skipped.
 """
 
-import errno
 import fcntl
 import gzip
 import lzma
 import os
 import statistics
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from io import BufferedRandom, BufferedReader
+from io import BufferedRandom, BufferedReader, BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Self
+from typing import Any, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
 from loopyperf.files import os_reason
 from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes, around, decode, encode, noise_floor
 
-GZIP_MAGIC = b"\x1f\x8b"
-XZ_MAGIC = b"\xfd7zXZ\x00"
-MOST = 48 * 2**20
+PACKED: Mapping[bytes, Callable[[Any], AbstractContextManager[Any]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+"""first bytes of a compressed archive -> function that opens it"""
+LONGEST_MAGIC = max(map(len, PACKED))
+"""largest number of these bytes"""
+MAX_ARCHIVE_BYTES = 48 * 2**20
 """maximum size of an archive after decompression, in bytes: about 80,000 measurements"""
-VALUES = 4_000_000
-"""maximum number of commas in an archive, which bounds its memory: a number in a list may need 16 times its bytes"""
-LONGEST = 2**20
-"""maximum length of a line, in bytes"""
-CHUNK = 2**18
-"""bytes read or decompressed at a time"""
-UNPACKING = 256 * 2**20
-"""memory limit of decompression, in bytes: the writer of an xz file chooses the size of its dictionary"""
 LINE_START = b'{"record":"'
 
 
@@ -120,8 +116,8 @@ class Archive:
         with ExitStack() as cleanup:
             self._file = _open_locked(path)
             cleanup.callback(self._file.close)
-            _check_uncompressed(self._file.peek(len(XZ_MAGIC)), path)
-            recording, self._bytes, self._values = _read(self._file, path)
+            _check_uncompressed(self._file.peek(LONGEST_MAGIC), path)
+            recording, self._bytes = _read(self._file, path)
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
             self._file.truncate(self._bytes)
             self._measurements = list(recording.measurements)
@@ -174,13 +170,11 @@ class Archive:
         self.close()
 
     def _append(self, lines: bytes) -> None:
-        size, values = self._bytes + len(lines), self._values + lines.count(b",")
-        if size > MOST or values > VALUES or any(len(line) > LONGEST for line in lines.splitlines()):
+        self._bytes += len(lines)
+        if self._bytes > MAX_ARCHIVE_BYTES:
             raise ArchiveError(
-                f"{self.path} would be too large to read: more than {MOST:,} bytes, {VALUES:,} values or {LONGEST:,} "
-                "bytes in a line; use another archive path"
+                f"{self.path} would be too large to read: more than {MAX_ARCHIVE_BYTES:,} bytes; use another path"
             )
-        self._bytes, self._values = size, values
         try:
             self._file.write(lines)
             self._file.flush()
@@ -215,12 +209,18 @@ def _open_locked(path: Path) -> BufferedRandom:
     return file
 
 
-def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording, int, int]:
-    """Return the contents of *file* from its position on, and the numbers of bytes and values in complete lines."""
+def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording, int]:
+    """Return the contents of *file* from its position on, and the number of bytes in complete lines."""
+    magic = file.peek(LONGEST_MAGIC)
     try:
-        return _parse(_lines(_unpacked(file)), path)
+        opener = next((each for start, each in PACKED.items() if magic.startswith(start)), nullcontext)
+        with opener(file) as unpacked:
+            content = unpacked.read(MAX_ARCHIVE_BYTES + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise _unreadable(path, error) from error
+    if len(content) > MAX_ARCHIVE_BYTES:
+        raise _unreadable(path, OSError(f"more than {MAX_ARCHIVE_BYTES:,} bytes after decompression"))
+    return _parse(BytesIO(content), path)
 
 
 def _unreadable(path: Path, error: Exception) -> ArchiveError:
@@ -230,49 +230,8 @@ def _unreadable(path: Path, error: Exception) -> ArchiveError:
     )
 
 
-def _unpacked(file: BufferedReader | BufferedRandom) -> Iterator[bytes]:
-    """Yield the decompressed contents of *file* in chunks."""
-    magic = file.peek(len(XZ_MAGIC))
-    if magic.startswith(XZ_MAGIC):
-        return _of_xz(_chunks(file))
-    return _chunks(gzip.GzipFile(fileobj=file) if magic.startswith(GZIP_MAGIC) else file)
-
-
-def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    return iter(lambda: file.read(CHUNK), b"")
-
-
-def _of_xz(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the decompressed contents of *packed*, chunks of one or more xz streams."""
-    decompressor = lzma.LZMADecompressor(memlimit=UNPACKING)
-    for chunk in packed:
-        more = chunk
-        while more or not decompressor.needs_input:
-            if decompressor.eof:
-                more = (decompressor.unused_data or more).lstrip(b"\0")
-                if not more:
-                    break
-                decompressor = lzma.LZMADecompressor(memlimit=UNPACKING)
-            yield decompressor.decompress(more, CHUNK)
-            more = b""
-    if not decompressor.eof:
-        raise EOFError("the file ends before the end-of-stream marker")
-
-
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of *chunks* with their line feeds, which the last may lack; raises :class:`OSError`."""
-    begun, total = b"", 0
-    for chunk in chunks:
-        total += len(chunk)
-        *whole, begun = (begun + chunk).split(b"\n")
-        yield from (line + b"\n" for line in whole)
-        if total > MOST or len(begun) > LONGEST:
-            raise OSError(errno.EFBIG, f"more than {MOST:,} bytes after decompression or {LONGEST:,} bytes in a line")
-    yield begun
-
-
 def _check_uncompressed(content: bytes, path: Path) -> None:
-    if content.startswith((GZIP_MAGIC, XZ_MAGIC)):
+    if content.startswith(tuple(PACKED)):
         raise ArchiveError(f"{path} is compressed and cannot be appended to; decompress it or use another path")
 
 
@@ -282,22 +241,18 @@ def _check_uncompressed(content: bytes, path: Path) -> None:
 # {{{ parsing
 
 
-def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int, int]:
-    """Return the recorded contents of *lines*, and the numbers of bytes and values in complete lines."""
+def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
+    """Return the recorded contents of *lines*, and the number of bytes in complete lines."""
     complete = 0
     runs: dict[str, Run] = {}
     measurements: list[Measurement] = []
     sampled: list[Sampled] = []
     measured: set[Key] = set()
-    values = looked_up = 0
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             _check_cut_off(line, path)
             break
         complete += len(line)
-        values += line.count(b",")
-        if values > VALUES:
-            raise OSError(errno.EFBIG, f"more than {VALUES:,} values")
         try:
             record = decode(line)
         except ArchiveError as error:
@@ -313,16 +268,15 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int, int]:
             )
         elif isinstance(record, Measurement):
             measurements.append(record)
-        else:
-            measured.update(each.key for each in measurements[looked_up:])
-            looked_up = len(measurements)
-            if record.key not in measured:
-                raise ArchiveError(
-                    f"{path}, line {number}: no measurement precedes the samples of {record.kernel_class!r:.80}, "
-                    f"{record.label!r:.80}; use another archive path"
-                )
+            measured.add(record.key)
+        elif record.key in measured:
             sampled.append(record)
-    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete, values
+        else:
+            raise ArchiveError(
+                f"{path}, line {number}: no measurement precedes the samples of {record.kernel_class!r:.80}, "
+                f"{record.label!r:.80}; use another archive path"
+            )
+    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete
 
 
 def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -28,7 +28,7 @@ from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.drift_monitor import DriftMonitor, measured, probed
-from loopyperf.measurement.environment import Configuration, DeviceLimits, Sensors, Sizes, incompatibilities
+from loopyperf.measurement.environment import Configuration, DeviceLimits, Sizes, incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.protocol import Protocol, sizes_to_measure
 from loopyperf.measurement.records import Key, Kind, Measurement, Run, standing
@@ -137,13 +137,18 @@ class Campaign:
         self, backend: Backend, archive: Archive, planned: Sequence[Planned], on_failure: FailureReport | None = None
     ) -> None:
         """Prepare to measure *planned* on *backend* into *archive*, and measure the empty kernel's launch."""
-        _check_same_device(backend, archive)
+        fields = incompatibilities(archive.run.environment, backend.environment)
+        if fields:
+            raise IncompatibleRunsError(
+                f"{archive.path} was opened for a run on {archive.run.environment.device} but the backend runs on "
+                f"{backend.environment.device}; they differ in {', '.join(fields)}; start the run with the backend's "
+                "environment"
+            )
         self._backend = backend
         self._archive = archive
         self._protocol = archive.run.protocol
         self._on_failure = on_failure
         self._keys: dict[tuple[str, str], list[Key]] = {}
-        self._sensors = Sensors(backend.environment)
         self._watch = DriftMonitor(backend, archive)
         # Built once, for the memory check here and for the backend, which identifies a configuration by identity.
         self._built_once = {(name, each.label): replace(each, build=cache(each.build)) for name, each in planned}
@@ -210,7 +215,11 @@ class Campaign:
 
         def probe(sizes: Sizes) -> float | None:
             case = self._case(kernel_class, configuration, sizes)
-            return self._protocol.probed_time(self._probed(case).samples) if self._fits(case) else None
+            if case.key("probe") not in self._archive.completed:
+                kernel = case.configuration.build().default_entrypoint
+                if allocated_bytes(kernel, case.sizes) > self._backend.limits.global_memory:
+                    return None
+            return self._protocol.probed_time(self._probed(case).samples)
 
         for schedule in configuration.ladders:
             for sizes in sizes_to_measure(
@@ -221,30 +230,19 @@ class Campaign:
     def _case(self, kernel_class: str, configuration: Configuration, sizes: Sizes) -> BenchmarkCase:
         return BenchmarkCase(kernel_class, self._built_once[kernel_class, configuration.label], sizes)
 
-    def _fits(self, case: BenchmarkCase) -> bool:
-        if case.key("probe") in self._archive.completed:
-            return True
-        kernel = case.configuration.build().default_entrypoint
-        return allocated_bytes(kernel, case.sizes) <= self._backend.limits.global_memory
-
     # }}}
 
     # {{{ taking samples
 
     def _probed(self, case: BenchmarkCase) -> Measurement:
         known = self._archive.completed.get(case.key("probe"))
-        if known is not None:
-            return known
-        return self._recorded(case, "probe", probed(self._backend, case, self._protocol))
+        return known or self._recorded(case, "probe", probed(self._backend, case, self._protocol))
 
     def _measured(self, case: BenchmarkCase, repeats: int) -> Measurement:
         key = case.key("measurement")
         while not self._is_settled(takes := self._archive.takes(key), repeats):
-            self._watch.wait()
-            before = self._watch.latest
-            timing = measured(self._backend, case, self._protocol)
-            around = [seconds for seconds in (before, self._watch.look()) if seconds is not None]
-            self._recorded(case, "measurement", timing, len(takes) + 1, max(around, default=None))
+            timing, yardstick = self._watch.watched(partial(measured, self._backend, case, self._protocol))
+            self._recorded(case, "measurement", timing, len(takes) + 1, yardstick)
         return self._archive.completed[key]
 
     def _is_settled(self, takes: Sequence[Measurement], repeats: int) -> bool:
@@ -253,7 +251,6 @@ class Campaign:
     def _recorded(
         self, case: BenchmarkCase, kind: Kind, timing: MeasuredTimes, attempt: int = 1, yardstick: float | None = None
     ) -> Measurement:
-        reading = self._sensors.read()
         measurement = Measurement(
             run=self._archive.run.id,
             kernel_class=case.kernel_class,
@@ -264,24 +261,12 @@ class Campaign:
             device_samples=timing.device,
             attempt=attempt,
             yardstick=yardstick,
-            clock=reading.clock,
-            temperature=reading.temperature,
             taken=datetime.now(UTC),
         )
         self._archive.append(*self._watch.records(), measurement)
         return measurement
 
     # }}}
-
-
-def _check_same_device(backend: Backend, archive: Archive) -> None:
-    fields = incompatibilities(archive.run.environment, backend.environment)
-    if fields:
-        raise IncompatibleRunsError(
-            f"{archive.path} was opened for a run on {archive.run.environment.device} but the backend runs on "
-            f"{backend.environment.device}; they differ in {', '.join(fields)}; start the run with the backend's "
-            "environment"
-        )
 
 
 ProgressReport = Callable[[Progress], None]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from time import sleep
+from typing import TypeVar
 
 import loopy as lp
 import numpy as np
@@ -29,11 +30,11 @@ REFERENCE = "yardstick"
 LANES = 64
 """work-items of a group, if the device allows that many"""
 GROUPS_ON_CORE = 16
-LEAST, MOST = 2**6, 2**20
+MIN_ROUNDS, MAX_ROUNDS = 2**6, 2**20
 """smallest and largest number of rounds"""
-LONG_ENOUGH = 2e-4
+MIN_SECONDS = 2e-4
 """seconds"""
-LAUNCHES = 4
+MIN_LAUNCH_RATIO = 4
 """minimum run time, as a multiple of the launch time"""
 
 
@@ -44,7 +45,7 @@ def reference_kernel(limits: DeviceLimits) -> Configuration:
     return Configuration(
         label=f"group {lanes}",
         build=partial(repeated_halving, lanes),
-        sizes=tuple({"groups": groups, "rounds": rounds} for rounds in doubling(LEAST, 1, MOST)),
+        sizes=tuple({"groups": groups, "rounds": rounds} for rounds in doubling(MIN_ROUNDS, 1, MAX_ROUNDS)),
         arguments=partial(arguments, lanes),
         reference=halved,
     )
@@ -106,12 +107,15 @@ def halved(arguments: Arguments) -> dict[str, Array]:
 # {{{ drift monitor
 
 
-AT_FIRST = 4
+BASELINE_RUNS = 4
 """runs of the reference kernel before anything else, as a baseline"""
 PAUSE = 0.02
 """seconds between two checks of a slow device"""
 LONGEST_WAIT = 25
 """maximum number of consecutive pauses"""
+
+
+Result = TypeVar("Result")
 
 
 class DriftMonitor:
@@ -131,13 +135,8 @@ class DriftMonitor:
         self._times = list(reference_times(archive.measurements)) if self._settled_sizes() else []
         self._latest: float | None = None
         self._case = self._chosen() if self._protocol.yardstick_runs else None
-        for _ in range(AT_FIRST):
+        for _ in range(BASELINE_RUNS):
             self.look()
-
-    @property
-    def latest(self) -> float | None:
-        """Return the latest time of the reference kernel in seconds, None if there is none."""
-        return self._latest
 
     def look(self) -> float | None:
         """Run the reference kernel and return its time in seconds, None if there is none.
@@ -168,6 +167,16 @@ class DriftMonitor:
             self._patience -= PAUSE
             self.look()
 
+    def watched(self, run: Callable[[], Result]) -> tuple[Result, float | None]:
+        """Return the result of *run* and the reference time around it, the longer of before and after.
+
+        It starts when the device is no longer slow, as far as the protocol's patience allows.
+        """
+        self.wait()
+        before = self._latest
+        result = run()
+        return result, max((each for each in (before, self.look()) if each is not None), default=None)
+
     def is_slow(self, seconds: float) -> bool:
         """Return whether a reference time of *seconds* means a slow device, by all reference times so far."""
         return bool(self._times) and seconds > usual(self._times) * (1 + self._protocol.slow)
@@ -194,7 +203,7 @@ class DriftMonitor:
         """Return the reference kernel at the first size that takes long enough; the smallest takes about one launch."""
         launch = self._next_repeat(every[0])
         for case in every[1:]:
-            if self._next_repeat(case) >= max(LONG_ENOUGH, LAUNCHES * launch):
+            if self._next_repeat(case) >= max(MIN_SECONDS, MIN_LAUNCH_RATIO * launch):
                 return case
         return every[-1]
 
@@ -223,7 +232,7 @@ class DriftMonitor:
 # {{{ timing a case as often as the protocol requires, which may depend on its times so far
 
 
-NOTHING = MeasuredTimes((), ())
+NO_TIMES = MeasuredTimes((), ())
 """times of zero runs"""
 
 
@@ -243,7 +252,7 @@ def probed(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> Measure
 def _sampled(
     backend: Backend, case: BenchmarkCase, protocol: Protocol, further: Callable[[Sequence[float]], int]
 ) -> MeasuredTimes:
-    timing = NOTHING
+    timing = NO_TIMES
     while runs := further(timing.wall):
         timing = timing.followed_by(_timed(backend, case, runs, protocol))
     return timing
@@ -257,7 +266,7 @@ def _timed(backend: Backend, case: BenchmarkCase, runs: int, protocol: Protocol)
             f"backend {backend.environment.backend!r} cannot flush the caches of {backend.environment.device}; "
             "use caches='warm'"
         )
-    timing = NOTHING
+    timing = NO_TIMES
     for _ in range(runs):
         backend.empty_caches()
         timing = timing.followed_by(backend.time(case, 1))

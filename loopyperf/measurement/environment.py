@@ -1,4 +1,4 @@
-"""Environments, device limits, sensors and kernel configurations of measurements.
+"""Environments, device limits and kernel configurations of measurements.
 
 An :class:`Environment` records the device, the driver and the versions of the libraries that generated the code. It has
 neither host names nor paths, because archives are published.
@@ -8,14 +8,11 @@ A kernel file defines ``NAME``, a docstring with the mathematics and the kernel'
 """
 
 import os
-import platform
-import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import count, takewhile
-from time import monotonic
+from platform import machine, python_version, system
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -79,7 +76,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
             driver=driver,
             threads=threads,
             versions=installed_versions(),
-            operating_system=_operating_system(),
+            operating_system=f"{system()} {machine()}",
             cpu_count=os.cpu_count() or 1,
         )
 
@@ -96,7 +93,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of Python and of those of :data:`PACKAGES` that are installed."""
-    versions = {"python": platform.python_version()}
+    versions = {"python": python_version()}
     for package in PACKAGES:
         try:
             versions[package] = metadata.version(package)
@@ -108,91 +105,6 @@ def installed_versions() -> dict[str, str]:
 def incompatibilities(a: Environment, b: Environment) -> tuple[str, ...]:
     """Return the fields in which *a* and *b* differ and that prevent combining their run times."""
     return tuple(field for field in TIMING_FIELDS if getattr(a, field) != getattr(b, field))
-
-
-def _operating_system() -> str:
-    return f"{platform.system()} {platform.machine()}"
-
-
-# {{{ the device's clock and temperature
-#
-# They are recorded where a program can read them; no measurement depends on them.
-#
-# ``nvidia-smi``, part of NVIDIA's driver, is called at most once a second, because it takes some hundredths of a
-# second. OpenCL and PoCL report neither.
-
-
-PROGRAM = "nvidia-smi"
-QUERY = ("--query-gpu=name,clocks.sm,temperature.gpu", "--format=csv,noheader,nounits")
-LONGEST_ANSWER = 5.0
-"""timeout of the program, in seconds"""
-STILL_VALID = 1.0
-"""seconds for which a reading is reused"""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Sensor values of a device; None where unavailable."""
-
-    clock: float | None = None
-    """core clock, in Hz"""
-    temperature: float | None = None
-    """temperature, in °C"""
-
-
-NOTHING = Reading()
-
-
-class Sensors:
-    """Reader for the sensors of an environment's device, if they are readable."""
-
-    def __init__(self, environment: Environment) -> None:
-        """Find the program that reads the sensors of *environment*'s device."""
-        self._device = environment.device
-        self._program = shutil.which(PROGRAM) if "nvidia" in environment.vendor.casefold() else None
-        self._read: tuple[float, Reading] | None = None
-
-    def read(self) -> Reading:
-        """Return sensor values at most a second old; empty where the sensors are not readable."""
-        if self._program is None:
-            return NOTHING
-        if self._read is None or monotonic() - self._read[0] > STILL_VALID:
-            answer = self._answer(self._program)
-            self._read = monotonic(), NOTHING if answer is None else reading_of(self._device, answer)
-        return self._read[1]
-
-    def _answer(self, program: str) -> str | None:
-        try:
-            return subprocess.run(
-                [program, *QUERY], capture_output=True, text=True, timeout=LONGEST_ANSWER, check=True
-            ).stdout
-        except (OSError, subprocess.SubprocessError):
-            self._program = None  # do not retry: it would cost time at every measurement
-            return None
-
-
-def reading_of(device: str, answer: str) -> Reading:
-    """Return the reading of the GPU called *device* from nvidia-smi's *answer*, lines of three cells, one per GPU.
-
-    The reading is empty if no GPU or more than one has this name, as it is then unknown which one was measured.
-    """
-    rows = [[cell.strip() for cell in line.rsplit(",", 2)] for line in answer.splitlines()]
-    found = [row[1:] for row in rows if len(row) == 3 and row[0] == device]
-    if len(found) != 1:
-        return NOTHING
-    clock, temperature = map(_number, found[0])
-    return Reading(None if clock is None else clock * 1e6, temperature)
-
-
-def _number(cell: str) -> float | None:
-    """Return the number in *cell*, None for ``[N/A]`` and similar text."""
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-# }}}
 
 
 Array = NDArray[Any]

@@ -57,11 +57,11 @@ Caches = Literal["warm", "cold"]
 
 BATCH = 4
 """runs between two checks of whether there are enough"""
-MET_AGAIN = 3
+REPRODUCED = 3
 """samples required close to the minimum, so that the minimum is not an outlier"""
-LOOSER = 5
+BUDGET_TOLERANCE = 5
 """factor on the accepted distance from the minimum once the time budget is spent"""
-MUST_AGREE = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor", "caches")
+DEFINING_RULES = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor", "caches")
 """rules that define a sample and what is measured; measurements that differ in one cannot be combined. The other rules
 define order and number of runs, and measurements may differ in them"""
 
@@ -146,7 +146,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
 
     def differences(self, other: "Protocol") -> tuple[str, ...]:
         """Return the rules in which *other* differs and that prevent combining measurements."""
-        return tuple(name for name in MUST_AGREE if getattr(self, name) != getattr(other, name))
+        return tuple(name for name in DEFINING_RULES if getattr(self, name) != getattr(other, name))
 
     # {{{ number of runs
 
@@ -156,7 +156,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         if not samples:
             return min(left, self.dropped + self.fewest)
         counted, spent = sorted(samples[self.dropped :]), sum(samples)
-        within = self.stable * (LOOSER if spent >= self.budget else 1)
+        within = self.stable * (BUDGET_TOLERANCE if spent >= self.budget else 1)
         if len(counted) >= self.fewest and (_is_met_again(counted, within) or spent >= 2 * self.budget):
             return 0
         return min(left, BATCH)
@@ -212,7 +212,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_met_again(ordered: Sequence[float], within: float) -> bool:
-    again = ordered[min(MET_AGAIN, len(ordered)) - 1]
+    again = ordered[min(REPRODUCED, len(ordered)) - 1]
     return len(ordered) > 1 and again <= ordered[0] * (1 + within)
 
 

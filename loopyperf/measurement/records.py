@@ -1,15 +1,15 @@
 """The records of a measurement archive, each one line of JSON: a run, then its measurements.
 
 The first field of a line is its record type. A :class:`Run` carries the schema version, which applies to the lines up
-to the next run. Records of earlier schemas are upgraded as they are read.
+to the next run.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from math import inf
 from types import MappingProxyType
-from typing import Annotated, Literal, NamedTuple, Self, cast
+from typing import Annotated, Literal, NamedTuple, Self
 from uuid import uuid4
 
 import msgspec
@@ -21,76 +21,11 @@ from loopyperf.measurement.environment import DeviceLimits, Environment, Sizes, 
 from loopyperf.measurement.protocol import Protocol, Summary
 from loopyperf.models.sampling import SampledProgram
 
-# {{{ upgrades from earlier schemas
-#
-# They allow archives of earlier versions to be read and resumed.
-#
-# Schema 2 added rules to the protocol, and optional fields to measurements: the device's own samples, its clock and
-# temperature, the time of the reference kernel and the attempt number. Schema 3 added lines with samples. Only the line
-# of a run changes.
-
-
-Document = dict[str, object]
-"""A line of an archive as a JSON object."""
-
-
-def upgrade_1_to_2(run: Document) -> Document:
-    """Return a run of schema 1 with the implicit rules of its protocol made explicit.
-
-    All runs were made regardless of their times, with warm caches, in the order of the kernel files, without a
-    reference kernel.
-    """
-    protocol = run.get("protocol", {})
-    if not isinstance(protocol, dict):
-        raise ArchiveError(f"protocol must be an object; got {protocol!r:.80}")
-    protocol = cast("Document", protocol)
-    fixed = {
-        "fewest": _number(protocol, "runs", 30) - _number(protocol, "dropped", 4),
-        "caches": "warm",
-        "seed": None,
-        "yardstick_runs": 0,
-        "repeats": 0,
-    }
-    return {**run, "schema": 2, "protocol": {**protocol, **fixed}}
-
-
-def upgrade_2_to_3(run: Document) -> Document:
-    """Return a run of schema 2, which had no samples, in schema 3."""
-    return {**run, "schema": 3}
-
-
-UPGRADES: Mapping[int, Callable[[Document], Document]] = MappingProxyType({1: upgrade_1_to_2, 2: upgrade_2_to_3})
-"""Functions that upgrade a run to the next schema, by its own schema."""
-
-
-def upgraded(run: Document, schema: int) -> Document:
-    """Upgrade a *run* of an earlier *schema* to the current schema.
-
-    Raises :class:`ArchiveError` for a schema that never existed.
-    """
-    if schema not in UPGRADES:
-        raise ArchiveError(f"schema {schema} does not exist; the first schema is {min(UPGRADES)}")
-    while schema in UPGRADES:
-        run = UPGRADES[schema](run)
-        schema += 1
-    return run
-
-
-def _number(protocol: Document, name: str, default: int) -> int:
-    value = protocol.get(name, default)
-    if not isinstance(value, int):
-        raise ArchiveError(f"protocol.{name} must be an integer; got {value!r:.80}")
-    return value
-
-
-# }}}
-
-
 # {{{ records
 
 
 SCHEMA = 3
-"""Schema that this version writes, and the latest that it reads."""
+"""schema that this version reads and writes"""
 
 Kind = Literal["probe", "measurement", "yardstick"]
 """a short run to learn how long a size takes; a measurement for fits; a run of the reference kernel"""
@@ -166,10 +101,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """1 for the first measurement, 2 for its first repeat after the device was slow, and so on"""
     yardstick: Seconds | None = None
     """seconds of the reference kernel before or after, the longer of the two; None without a reference kernel"""
-    clock: float | None = None
-    """core clock in Hz at about that time; None where it cannot be read"""
-    temperature: float | None = None
-    """device temperature in °C at about that time; None where it cannot be read"""
     taken: datetime
     """UTC time of the last sample"""
 
@@ -237,26 +168,18 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes) -> Record:
-    """Return the record of *line*, upgraded to the current schema.
-
-    Raises :class:`ArchiveError` if it is not a record or has a later schema.
-    """
+    """Return the record of *line*; raises :class:`ArchiveError` if it is not a record or has another schema."""
     try:
         header = msgspec.json.decode(line, type=_Header)
-        _check_schema(header)
+        if header.schema > SCHEMA:
+            raise ArchiveError(later_schema("the record", header.schema, SCHEMA, header.written_by))
         if header.schema < SCHEMA:
-            document = msgspec.json.decode(line, type=dict[str, object])
-            return msgspec.convert(upgraded(document, header.schema), Record)
+            raise ArchiveError(f"schema {header.schema} was never released; measure again")
         return msgspec.json.decode(line, type=Record)
     except (ValueError, RecursionError, MeasurementError, ModelInputError) as error:  # msgspec's errors are the first
         raise ArchiveError(
             f"not a record of a measurement archive ({brief(error)}); use another archive path"
         ) from error
-
-
-def _check_schema(header: _Header) -> None:
-    if header.schema > SCHEMA:
-        raise ArchiveError(later_schema("the record", header.schema, SCHEMA, header.written_by))
 
 
 # }}}

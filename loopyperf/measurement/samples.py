@@ -28,8 +28,8 @@ from loopyperf.measurement.backends.backend import (
     MeasuredTimes,
     RunsParts,
 )
-from loopyperf.measurement.drift_monitor import NOTHING
-from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
+from loopyperf.measurement.drift_monitor import NO_TIMES
+from loopyperf.measurement.protocol import BATCH, REPRODUCED, Protocol
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.units import duration, in_percent
 
@@ -181,7 +181,7 @@ class _Sampler:
 
     def _program(self, groups: Sequence[int], timings: Sequence[MeasuredTimes], work: Work | None) -> SampledProgram:
         kept = [sorted(self.protocol.kept(_best_clock(timing))) for timing in timings]
-        again = [seconds[min(MET_AGAIN, len(seconds)) - 1] / seconds[0] - 1 for seconds in kept]
+        again = [seconds[min(REPRODUCED, len(seconds)) - 1] / seconds[0] - 1 for seconds in kept]
         samples = Samples(
             groups=tuple(groups),
             seconds=tuple(seconds[0] for seconds in kept),
@@ -192,7 +192,7 @@ class _Sampler:
 
     def _interleaved(self, bound: BoundParts, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[MeasuredTimes]:
         """Return the times of each of *cuts*, run in turns so that a slow phase of the device affects all of them."""
-        timings, start = [NOTHING for _ in cuts], perf_counter()
+        timings, start = [NO_TIMES for _ in cuts], perf_counter()
         while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):
             for place, runs in enumerate(wanted):
                 if runs:

@@ -26,7 +26,7 @@ from loopyperf.calibration.residual_model import (
     check_recipe,
     save_residual_model,
 )
-from loopyperf.calibration.training import FEWEST_CLASSES, Base, Example, FittedBase, UnfittedBase, learn
+from loopyperf.calibration.training import MIN_CLASSES, Base, Example, fitted_base, learn, unfitted_base
 from loopyperf.calibration.validation import possible
 from loopyperf.device.description import Device
 from loopyperf.errors import (
@@ -161,7 +161,7 @@ def _learned(
 def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> ResidualModel:
     """Return the residual model of *base* that *recipe* learns from *examples*; see :func:`train`."""
     if base not in FITTED:
-        return learn(origin, UnfittedBase(base), examples, recipe)
+        return learn(origin, unfitted_base(base), examples, recipe)
     fitted, fit = _fitted(origin, examples, base)
     return learn(origin, fitted, examples, recipe, fit)
 
@@ -171,10 +171,10 @@ def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple
     observations = [each.observation for each in examples]
     candidates = possible(observations, base) if observations else ()
     if not candidates:
-        return UnfittedBase(base), None  # learn() raises an error about missing rows
+        return unfitted_base(base), None  # learn() raises an error about missing rows
     candidate = min(candidates, key=lambda each: each.basis != "pipelines")
     (fit,) = fit_observations(origin, observations, [candidate])
-    return FittedBase(candidate), fit
+    return fitted_base(candidate), fit
 
 
 def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -> str:
@@ -204,10 +204,10 @@ def _used(rows: Sequence[Measured], base: str) -> Sequence[Measured]:
 def _check_sampled_classes(found: Sequence[Example], used: Sequence[Measured], rows: Sequence[Measured]) -> None:
     """Raise :class:`CalibrationError` if too few kernel classes have samples."""
     classes = sorted({each.observation.kernel_class for each in found})
-    if len(used) < len(rows) and len(classes) < FEWEST_CLASSES:
+    if len(used) < len(rows) and len(classes) < MIN_CLASSES:
         raise CalibrationError(
             f"only {len(used)} of {len(rows)} rows have samples, of {len(classes)} kernel classes "
-            f"({', '.join(map(repr, classes))}); sample at least {FEWEST_CLASSES} classes, or use another base, e.g. "
+            f"({', '.join(map(repr, classes))}); sample at least {MIN_CLASSES} classes, or use another base, e.g. "
             f"base={FITTED[0]!r}"
         )
 

@@ -1,5 +1,5 @@
 """Choose among variants of a kernel: rank a list, search a space, split work between devices.
 
 In: variants or a function that builds them, and a predictor. Out: a ranking or the best variant found.
-Start with ``rank.py``; ``task.py`` predicts one variant, ``tasks_in_flight.py`` runs tasks on an executor.
+Start with ``rank.py``; ``task.py`` predicts one variant, ``task_runner.py`` runs tasks on an executor.
 """

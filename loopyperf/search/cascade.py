@@ -14,6 +14,7 @@ variants does not change their order. If the fit lacks these errors, the uᵢ ar
 
 import heapq
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, hypot, inf, log, sqrt
@@ -91,7 +92,8 @@ class Cascade:
     def tasks(self) -> Iterator[Task | None]:
         """Yield the next task, or None while it depends on results that are in flight."""
         while self._left or self._waiting:
-            if not self._left or self._is_settled():
+            is_settled = self.top is not None and len(self._times) >= self.top
+            if not self._left or (is_settled and self._times[(self.top or 1) - 1] <= self._left[0][0]):
                 if not self._waiting:
                     return
                 yield None
@@ -99,14 +101,6 @@ class Cascade:
             _, stage, turn = heapq.heappop(self._left)
             self._waiting += 1
             yield Task(self.predictors[stage], self.variants[self._turns[turn]], self.sizes, self.typical, stage)
-
-    def _is_settled(self) -> bool:
-        enough = self.top is not None and len(self._times) >= self.top
-        return enough and self._times[self._last] <= self._left[0][0]
-
-    @property
-    def _last(self) -> int:
-        return (self.top or 1) - 1
 
     def take(self, task: Task, answer: Estimate | Unanswered) -> None:
         """Record the result of *task*. A variant without this bound goes on to the next predictor."""
@@ -117,21 +111,18 @@ class Cascade:
             self.failures[name] = answer.reason
         elif is_last:
             assert isinstance(answer, Estimate)
-            self._take(name, answer)
+            seconds = float(answer)
+            self.estimates[name] = answer
+            if not answer.place[0]:  # an incomplete estimate is only a lower bound, which excludes no other variant
+                insort(self._times, seconds)
+            bound = self._bounds[name]
+            if seconds < bound.seconds * (1 - ROUNDING):
+                self._contradicted[name] = bound.model
         else:
             if not isinstance(answer, Unanswered):
                 bound = _Bound(float(answer), task.predictor.model)
                 self._bounds[name] = max(self._bounds[name], bound, key=lambda each: each.seconds)
             heapq.heappush(self._left, (self._bounds[name].seconds, task.stage + 1, self._turn[name]))
-
-    def _take(self, name: str, answer: Estimate) -> None:
-        seconds = float(answer)
-        self.estimates[name] = answer
-        if not answer.place[0]:  # an incomplete estimate is only a lower bound, which excludes no other variant
-            insort(self._times, seconds)
-        bound = self._bounds[name]
-        if seconds < bound.seconds * (1 - ROUNDING):
-            self._contradicted[name] = bound.model
 
     @property
     def fastest(self) -> dict[str, Estimate]:
@@ -157,21 +148,18 @@ class Cascade:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes on bounds that the model's times contradict."""
-        found: list[str] = []
-        for bound in dict.fromkeys(self._contradicted.values()):
-            number = sum(each == bound for each in self._contradicted.values())
-            found.append(
-                f"{bound!r} is not a lower bound of {self.predictors[-1].model!r}, which predicts less for "
-                f"{number_of(number, 'variant')}; skipped variants may be faster"
-            )
-        return tuple(found)
+        return tuple(
+            f"{bound!r} is not a lower bound of {self.predictors[-1].model!r}, which predicts less for "
+            f"{number_of(number, 'variant')}; skipped variants may be faster"
+            for bound, number in Counter(self._contradicted.values()).items()
+        )
 
 
-DRAWS = 2000
+SAMPLES = 2000
 """Monte Carlo samples of the true times of all candidates"""
-MOST_DRAWN = 20_000_000
+MAX_RANDOM_NUMBERS = 20_000_000
 """largest number of random numbers for a shortlist; with many candidates there are fewer samples"""
-COMPARED = 1000
+MAX_COMPARED = 1000
 """largest number of errors that are compared in pairs"""
 SEED = 0
 
@@ -218,7 +206,12 @@ def tied(ranked: Sequence[ShortlistCandidate], errors: Sequence[float]) -> tuple
 
     *errors* are those of :func:`errors_of`. Candidates without a spread tie only if their times are equal.
     """
-    apart = _apart(errors)
+    # the quantile, at the probability of intervals, of the difference between two kernels' errors
+    apart = sqrt(2)
+    if len(errors) > 1:
+        some = np.array(errors)[:: -(-len(errors) // MAX_COMPARED)]
+        pairs = np.triu_indices(len(some), 1)
+        apart = float(np.quantile(np.abs(np.subtract.outer(some, some))[pairs], LEVEL))
     groups: list[list[str]] = []
     first: ShortlistCandidate | None = None
     for each in ranked:
@@ -233,15 +226,6 @@ def _is_within(one: ShortlistCandidate, other: ShortlistCandidate, apart: float)
     if one.spread is None or other.spread is None:
         return one.seconds == other.seconds
     return log(other.seconds / one.seconds) <= apart * hypot(one.spread, other.spread) / sqrt(2)
-
-
-def _apart(errors: Sequence[float]) -> float:
-    """Return the quantile, at the probability of intervals, of the difference between two kernels' errors."""
-    if len(errors) < 2:
-        return sqrt(2)
-    some = np.array(errors)[:: -(-len(errors) // COMPARED)]
-    place = np.triu_indices(len(some), 1)
-    return float(np.quantile(np.abs(np.subtract.outer(some, some))[place], LEVEL))
 
 
 def shortlisted(
@@ -270,17 +254,12 @@ def _needed(candidates: Sequence[ShortlistCandidate], errors: Sequence[float], r
     """Return, for each Monte Carlo sample, how many of the first *candidates* include one that is fast enough."""
     times = np.array([each.seconds for each in candidates])
     spreads = np.array([each.spread for each in candidates], dtype=np.float64)
-    draws = max(1, min(DRAWS, MOST_DRAWN // len(times)))
+    draws = max(1, min(SAMPLES, MAX_RANDOM_NUMBERS // len(times)))
     rng = np.random.default_rng(SEED)
     found = np.empty(draws, dtype=np.int64)
     for draw in range(draws):
-        true = np.log(times) + spreads * _drawn(errors, len(times), rng)
+        own = rng.standard_normal(len(times)) / DEVIATIONS if len(errors) < 2 else rng.choice(errors, len(times))
+        true = np.log(times) + spreads * own
         fast_enough = true <= true.min() + np.log1p(regret)
         found[draw] = int(np.argmax(fast_enough)) + 1
     return found
-
-
-def _drawn(errors: Sequence[float], number: int, rng: np.random.Generator) -> Floats:
-    if len(errors) < 2:
-        return rng.standard_normal(number) / DEVIATIONS
-    return rng.choice(np.array(errors), number)

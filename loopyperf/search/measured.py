@@ -1,7 +1,7 @@
 """Measurement of a ranking's fastest variants, and the accuracy of the ranking."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from loopyperf.calibration.accuracy import regret, spearman
@@ -108,13 +108,19 @@ def measured_ranking(
     are_compared: bool,
 ) -> MeasuredRanking:
     """Measure the *chosen* variants, pairs of a variant and its predicted seconds; see Ranking.measure."""
-    agreement = _Agreement()
+    first: dict[str, Array] = {}
+
+    def check(results: Mapping[str, Array]) -> None:
+        """Compare *results* with those of the first variant."""
+        if first and are_compared:
+            verify(results, first, TOLERANCE)
+        first.update({} if first else results)
+
     found: list[Measured] = []
     failures: dict[str, str] = {}
     for variant, _ in chosen:
         try:
             program = variant.program()
-            check = agreement.check if are_compared else _unchecked
             case = made_case(program, accepted_sizes(program, sizes), arguments, variant.name, check)
             rules = protocol or PROTOCOL
             seconds = rules.measured_time(measured(machine, case, rules).wall)
@@ -132,21 +138,3 @@ def measured_ranking(
         failures=failures,
         measurements=tuple(found),
     )
-
-
-@dataclass
-class _Agreement:
-    """Checks that all variants compute the same; the results of the first one are the reference."""
-
-    first: dict[str, Array] = field(default_factory=dict[str, Array])
-
-    def check(self, results: Mapping[str, Array]) -> None:
-        """Raise :class:`MeasurementError` if *results* differ from those of the first variant."""
-        if self.first:
-            verify(results, self.first, TOLERANCE)
-        else:
-            self.first.update(results)
-
-
-def _unchecked(_: Mapping[str, Array]) -> None:
-    """Accept any results."""

@@ -11,7 +11,7 @@ from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import NoteKind, ReportText, Table, Tabular, abridged, fields_of, kind_of, plain, tagged
-from loopyperf.errors import NAMED, ParameterError, unanswered
+from loopyperf.errors import MAX_NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
@@ -25,6 +25,8 @@ from loopyperf.search.measured import MeasuredRanking, check_measuring, measured
 from loopyperf.search.task import (
     Sizes,
     SizesSeen,
+    Task,
+    Unanswered,
     bound_of,
     bounds_note,
     check_ranked,
@@ -32,14 +34,14 @@ from loopyperf.search.task import (
     predicted,
     without_notes,
 )
-from loopyperf.search.tasks_in_flight import TaskRunner
+from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none could be predicted"
-NOTED = 8
+MAX_NOTED = 8
 """number of fastest variants whose notes on atomic updates are repeated"""
 
 
@@ -219,14 +221,14 @@ class Ranking(Tabular):
             lacking.setdefault(estimate.left_out, []).append(name)
         lacking.pop((), None)
         yield from (
-            f"lower bounds without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items()
+            f"lower bounds without {', '.join(what)}: {listed(names, MAX_NAMED)}" for what, names in lacking.items()
         )
         if 0 < sum(map(len, lacking.values())) < len(self.estimates):
             yield "variants with incomplete times are ranked last"
         beaten = {each.name: each.at_least for each in self.beaten}
         negative = [name for name, seconds in {**self.seconds, **beaten}.items() if seconds < 0]
         if negative:
-            names = listed(negative, NAMED)
+            names = listed(negative, MAX_NAMED)
             yield f"ranked last, since their times are negative and the fit does not apply: {names}"
         if slower := [seconds for seconds in beaten.values() if seconds >= 0]:
             yield f"not ranked: {number_of(len(slower), 'variant')} of {duration(min(slower))} or more"
@@ -342,12 +344,8 @@ def rank(
     stages = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
     cascade = Cascade(stages, every, merged, typical, top)
     runner = TaskRunner(predicted, executor, time_limit)
-    seen = SizesSeen(merged, len(every))
-    for number, (task, answer) in enumerate(runner.about(cascade.tasks()), 1):
-        seen.note(task.variant.name, answer)
-        cascade.take(task, answer)
-        if progress is not None:
-            progress(number, len(every) * len(stages))
+    most = len(every) * len(stages)
+    run_tasks(runner, cascade.tasks(), cascade.take, SizesSeen(merged, len(every)), most, progress)
     is_default = predictor is model is fit is None and chosen.model != WITHOUT_FIT
     if not cascade.fastest and is_default and chosen.device_parameters is not None:
         return rank(  # the default fit has no weights for the kernels
@@ -373,6 +371,22 @@ def rank(
         beaten=cascade.beaten,
         notes=(*runner.notes, *(cascade.notes or bounds_note(chosen, bounds))),
     )
+
+
+def run_tasks(
+    runner: TaskRunner[Task, Estimate | Unanswered],
+    tasks: Iterator[Task | None],
+    take: Callable[[Task, Estimate | Unanswered], None],
+    seen: SizesSeen,
+    most: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Run *tasks*, at most *most*, and pass each with its result to *take*; raises the errors of *seen*."""
+    for number, (task, answer) in enumerate(runner.about(tasks), 1):
+        seen.note(task.variant.name, answer)
+        take(task, answer)
+        if progress is not None:
+            progress(number, most)
 
 
 def chosen_predictor(
@@ -422,10 +436,10 @@ def ranking_of(
 def _on_atomic_updates(estimates: Mapping[str, Estimate]) -> Iterator[str]:
     """Yield the notes on atomic updates of the fastest variants, each with the names of its variants."""
     found: dict[str, list[str]] = {}
-    for name, estimate in islice(estimates.items(), NOTED):
+    for name, estimate in islice(estimates.items(), MAX_NOTED):
         for note in (each for each in estimate.notes if kind_of(each) == NoteKind.ATOMIC_UPDATES):
             found.setdefault(note, []).append(name)
-    yield from (f"{listed(names, NAMED)}: {note}" for note, names in found.items())
+    yield from (f"{listed(names, MAX_NAMED)}: {note}" for note, names in found.items())
 
 
 def _spread(estimate: Estimate) -> float | None:

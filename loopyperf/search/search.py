@@ -17,13 +17,13 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, abridged, tagged
 from loopyperf.errors import ParameterError
-from loopyperf.executors import Processes
+from loopyperf.executors import Processes, is_number
 from loopyperf.models.result import Estimate
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank, ranking_of
+from loopyperf.search.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank, ranking_of, run_tasks
 from loopyperf.search.space import SAMPLERS, Adviser, Builder, Space, check_builds, sampler_of, spaced
 from loopyperf.search.task import Sizes, SizesSeen, Task, Unanswered, check_ranked, predicted, without_notes
-from loopyperf.search.tasks_in_flight import TaskRunner
+from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant, check_top
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
@@ -95,17 +95,13 @@ class Exploration:
             else:
                 self._pending.append((trial, point))
         else:
-            point = self._any()
+            point = self._random.randrange(self.space.points)
+            while point in self.variants:
+                point = (point + 1) % self.space.points
             trial = self.adviser.take(point)
         self._pending.append((trial, point))
         self.variants[point] = self.space.variant(point, self.build)
         return self.variants[point]
-
-    def _any(self) -> int:
-        point = self._random.randrange(self.space.points)
-        while point in self.variants:
-            point = (point + 1) % self.space.points
-        return point
 
     def _is_known(self, variant: Variant) -> bool:
         return variant.name in self.estimates or variant.name in self.failures
@@ -124,12 +120,10 @@ class Exploration:
         return ranking_of(self.predictor, self.sizes, self.typical, evaluated, dict(known), self.failures, notes=notes)
 
 
-Answers = TaskRunner[Task, Estimate | Unanswered]
-
 EXHAUSTIVE = "exhaustive"
-FEW = 256
+MAX_EXHAUSTIVE = 256
 """largest number of points that are all ranked by default"""
-ADVISED = "tpe"
+DEFAULT_OPTIMIZER = "tpe"
 """default optimizer for larger spaces"""
 TRIALS = 100
 """default number of evaluated points of larger spaces"""
@@ -330,35 +324,30 @@ def search(
     """
     searched = spaced(space)
     check_builds(build, searched)
-    _check_numbers(trials, batch, seed)
+    for name, number in (("trials", 1 if trials is None else trials), ("batch", batch)):
+        if not is_number(number):
+            raise ParameterError(f"{name} must be an integer >= 1, got {number!r:.80}")
+    if not (type(seed) is int and 0 <= seed < 2**32):
+        raise ParameterError(f"seed must be an integer from 0 to 2**32 - 1, got {seed!r:.80}")
     check_top(top, bounds)
     merged = merged_sizes(parameters, sizes)
     chosen = _chosen(optimizer, searched, trials)
-    _check_is_exhaustive(chosen, bounds, top)
     if chosen == EXHAUSTIVE:
         answerer: dict[str, Any] = {"device": device, "model": model, "fit": fit, "predictor": predictor}
         workers: dict[str, Any] = {"executor": executor, "time_limit": time_limit, "typical": typical, "bounds": bounds}
         ranking = rank(searched.variants(build), top=top, parameters=merged, progress=progress, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
+    if bounds or top is not None:
+        raise ParameterError("bounds= and top= require an exhaustive search; drop them, or use optimizer='exhaustive'")
     sampler = sampler_of(chosen, seed)
     bound = chosen_predictor(predictor, device, model, fit, compiler, alternatives=False)
     check_ranked(bound, merged, typical)
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)
+    runner = TaskRunner(predicted, executor, time_limit)
+    run_tasks(runner, exploration.tasks(), exploration.take, SizesSeen(merged, number), number, progress)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, TaskRunner(predicted, executor, time_limit), name, progress)
-
-
-def _explored(
-    exploration: Exploration, runner: Answers, optimizer: str, progress: Callable[[int, int], None] | None
-) -> Search:
-    seen = SizesSeen(exploration.sizes, exploration.trials)
-    for number, (task, answer) in enumerate(runner.about(exploration.tasks()), 1):
-        seen.note(task.variant.name, answer)
-        exploration.take(task, answer)
-        if progress is not None:
-            progress(number, exploration.trials)
-    return _search(exploration.ranking(runner.notes), exploration.space, exploration.variants, optimizer)
+    return _search(exploration.ranking(runner.notes), searched, exploration.variants, name)
 
 
 def _search(ranking: Ranking, space: Space, points: Iterable[int], optimizer: str) -> Search:
@@ -375,33 +364,14 @@ def _search(ranking: Ranking, space: Space, points: Iterable[int], optimizer: st
 def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | None) -> "str | BaseSampler":
     """Return the optimizer, by default one for the size of the space; raises :class:`ParameterError` for a bad name."""
     if optimizer is None:
-        are_few = space.points <= FEW if trials is None else space.points <= min(trials, FEW)
-        return EXHAUSTIVE if are_few else ADVISED
+        are_few = space.points <= MAX_EXHAUSTIVE if trials is None else space.points <= min(trials, MAX_EXHAUSTIVE)
+        return EXHAUSTIVE if are_few else DEFAULT_OPTIMIZER
     if isinstance(optimizer, str) and optimizer not in (EXHAUSTIVE, *SAMPLERS):
         names = ", ".join((EXHAUSTIVE, *SAMPLERS))
         raise ParameterError(f"unknown optimizer {optimizer!r}; choose from {names}, or pass an Optuna sampler")
     if optimizer == EXHAUSTIVE and trials is not None and trials < space.points:
         raise ParameterError(
             f"an exhaustive search evaluates all {space.points:,} points, got trials={trials}; drop trials=, or use "
-            f"optimizer={ADVISED!r}"
+            f"optimizer={DEFAULT_OPTIMIZER!r}"
         )
     return optimizer
-
-
-def _check_is_exhaustive(optimizer: object, bounds: Sequence[str], top: int | None) -> None:
-    """Raise :class:`ParameterError` if *bounds* or *top* is given and the search is not exhaustive."""
-    if optimizer != EXHAUSTIVE and (bounds or top is not None):
-        raise ParameterError("bounds= and top= require an exhaustive search; drop them, or use optimizer='exhaustive'")
-
-
-def _check_numbers(trials: object, batch: object, seed: object) -> None:
-    if trials is not None and not _is_positive(trials):
-        raise ParameterError(f"trials must be an integer >= 1, got {trials!r:.80}")
-    if not _is_positive(batch):
-        raise ParameterError(f"batch must be an integer >= 1, got {batch!r:.80}")
-    if not (type(seed) is int and 0 <= seed < 2**32):
-        raise ParameterError(f"seed must be an integer from 0 to 2**32 - 1, got {seed!r:.80}")
-
-
-def _is_positive(number: object) -> bool:
-    return type(number) is int and number >= 1

@@ -7,7 +7,6 @@ with the extra ``search``.
 
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -137,16 +136,8 @@ def check_builds(build: object, space: Space) -> None:
         ) from error
 
 
-def _tpe(optuna: Any, seed: int) -> "BaseSampler":
-    return optuna.samplers.TPESampler(seed=seed)
-
-
-def _random(optuna: Any, seed: int) -> "BaseSampler":
-    return optuna.samplers.RandomSampler(seed=seed)
-
-
-SAMPLERS: dict[str, Callable[[Any, int], "BaseSampler"]] = {"tpe": _tpe, "random": _random}
-"""samplers by name: the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), and random sampling"""
+SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler"}
+"""names of Optuna's samplers: the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), and random sampling"""
 
 
 def sampler_of(optimizer: object, seed: int) -> "BaseSampler":
@@ -156,7 +147,7 @@ def sampler_of(optimizer: object, seed: int) -> "BaseSampler":
     """
     optuna = _optuna()
     if isinstance(optimizer, str):
-        return SAMPLERS[optimizer](optuna, seed)
+        return getattr(optuna.samplers, SAMPLERS[optimizer])(seed=seed)
     if not isinstance(optimizer, optuna.samplers.BaseSampler):
         raise ParameterError(
             f"optimizer must be None, 'exhaustive', {', '.join(map(repr, SAMPLERS))} or an Optuna sampler, got "
@@ -176,8 +167,10 @@ class Adviser:
         self._space = space
         self._pruned = optuna.trial.TrialState.PRUNED
         self._distributions = dict(_distributions(optuna.distributions, space))
-        with _quiet(optuna.logging):
-            self._study = optuna.create_study(sampler=sampler)
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+        self._study = optuna.create_study(sampler=sampler)
+        optuna.logging.set_verbosity(before)
 
     def advice(self) -> "tuple[Trial, int]":
         """Return a trial that the sampler proposes, and its point."""
@@ -203,17 +196,6 @@ def _distributions(kinds: Any, space: Space) -> "Generator[tuple[str, BaseDistri
             yield name, kinds.IntDistribution(0, len(choices) - 1)
         else:
             yield name, kinds.CategoricalDistribution(tuple(range(len(choices))))
-
-
-@contextmanager
-def _quiet(logging: Any) -> Generator[None]:
-    """Suppress Optuna's messages below warnings."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(max(before, logging.WARNING))
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
 
 
 def _optuna() -> Any:

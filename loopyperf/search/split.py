@@ -28,7 +28,6 @@ from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.backend import RunsParts
-from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LAUNCHES
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.predictor import Predictor
@@ -187,9 +186,16 @@ def split(
     grid = _grid(kernel, admitted)
     case = Case(program, admitted, typical)
     estimates = [_predictor(each, model, arguments).predict(case) for each in devices]
-    _check_times(estimates)
-    costs = [_fixed(each) for each in estimates]
+    for each in estimates:
+        if each.seconds < 0:
+            raise ParameterError(
+                f"on {each.device}, model {each.model!r} predicts {duration(float(each.seconds))}, below 0: its fit "
+                f"does not apply to this kernel{without_fit(each.device) or '; drop that device'}"
+            )
     totals = [float(each.seconds) for each in estimates]
+    by_part = [each.breakdown.by_property() for each in estimates]
+    fixed = [sum(float(costs.get(name, 0.0)) for name in FIXED) for costs in by_part]
+    costs = [max(0.0, min(total, cost)) for total, cost in zip(totals, fixed, strict=True)]
     shares = shares_that_end_together(costs, totals)
     done, notes = _work_done(kernel, admitted, grid, typical or {})
     groups = _in_groups(done, prod(grid), shares)
@@ -209,6 +215,15 @@ def split(
         typical=dict(typical or {}),
         left_out={each.device: each.left_out for each in estimates if each.left_out},
     )
+
+
+def _predictor(device: Any, model: str | None, arguments: Mapping[str, Any] | None) -> Predictor:
+    """Return the predictor for *device*: a device, a backend that executes the kernel, or a predictor itself."""
+    if isinstance(device, Predictor):
+        return device
+    runs = isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
+    where: dict[str, Any] = {"backend" if runs else "device": device}
+    return predictor(**where, model=model, arguments=arguments)
 
 
 def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> tuple[float, ...]:
@@ -251,15 +266,6 @@ def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
     return grid
 
 
-def _check_times(estimates: Sequence[Estimate]) -> None:
-    for each in estimates:
-        if each.seconds < 0:
-            raise ParameterError(
-                f"on {each.device}, model {each.model!r} predicts {duration(float(each.seconds))}, below 0: its fit "
-                f"does not apply to this kernel{without_fit(each.device) or '; drop that device'}"
-            )
-
-
 def _work_done(
     kernel: Kernel, sizes: Mapping[str, int], grid: Grid, typical: Mapping[str, Any]
 ) -> tuple[Callable[[int], float], list[str]]:
@@ -289,17 +295,3 @@ def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]
     last = max(place for place, share in enumerate(shares) if share > 0)
     ends = [end if place <= last else total for place, end in enumerate(ends)]
     return tuple(np.diff([*ends, total]).tolist())
-
-
-def _predictor(device: Any, model: str | None, arguments: Mapping[str, Any] | None) -> Predictor:
-    """Return the predictor for *device*: a device, a backend that executes the kernel, or a predictor itself."""
-    if isinstance(device, Predictor):
-        return device
-    if isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS):
-        return predictor(backend=device, model=model, arguments=arguments)
-    return predictor(device=device, model=model, arguments=arguments)
-
-
-def _fixed(answer: Estimate) -> float:
-    costs = answer.breakdown.by_property()
-    return max(0.0, min(float(answer.seconds), sum(float(costs.get(name, 0.0)) for name in FIXED)))

@@ -1,12 +1,8 @@
 """Prediction of one variant: build it, check it against the device's limits, and run the predictor."""
 
-import signal
-import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FrameType
 from typing import Any, TypeVar
 
 from loopy.kernel.data import ValueArg
@@ -49,51 +45,12 @@ class Unanswered:
 
 def within(seconds: float | None, ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswered:
     """Return ``ask(thing)``, or an :class:`Unanswered` if it fails or takes longer than *seconds*."""
-    if seconds is None:
-        return _answered(ask, thing)
     try:
-        return limited(seconds, partial(_answered, ask, thing))
+        return limited(seconds, partial(ask, thing))
     except TimeIsUp:
-        return _too_late(seconds)
-
-
-def _answered(ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswered:
-    """Return ``ask(thing)``, or the error that it raised as an :class:`Unanswered`.
-
-    The user's code may raise anything, even KeyboardInterrupt; errors are raised again only if a signal arrived.
-    """
-    with _signals() as came:
-        try:
-            return ask(thing)
-        except TimeIsUp:
-            raise
-        except BaseException as error:
-            if came:
-                raise
-            return refused(error)
-
-
-@contextmanager
-def _signals() -> Generator[list[int]]:
-    """Yield a list that collects the numbers of terminating signals that arrive."""
-    came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield came  # only the main thread receives signals
-        return
-    before: dict[int, Any] = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        before[number](number, frame)
-
-    heard = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in heard:
-        signal.signal(number, hear)
-    try:
-        yield came
-    finally:
-        for number, handler in heard.items():
-            signal.signal(number, handler)
+        return Unanswered(f"timed out after {seconds:g} s")
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        return refused(error)
 
 
 def refused(
@@ -113,13 +70,8 @@ def failed(error: BaseException, seconds: float | None) -> Unanswered:
     if isinstance(error, ProcessExpired):
         return Unanswered(f"the worker process died (exit status {error.exitcode})")
     if isinstance(error, TimeoutError) and seconds is not None:
-        return _too_late(seconds)
+        return Unanswered(f"timed out after {seconds:g} s")
     return Unanswered(_in_words(error))
-
-
-def given_up() -> Unanswered:
-    """Return the reason for a task whose worker processes died repeatedly."""
-    return Unanswered("its worker processes died repeatedly")
 
 
 def unsent(error: BaseException) -> Unanswered:
@@ -127,10 +79,6 @@ def unsent(error: BaseException) -> Unanswered:
     while error.__cause__ is not None:
         error = error.__cause__
     return Unanswered(f"cannot be sent to a worker: {_in_words(error)}", was_sent=False)
-
-
-def _too_late(seconds: float) -> Unanswered:
-    return Unanswered(f"timed out after {seconds:g} s")
 
 
 def _in_words(error: BaseException) -> str:
@@ -147,7 +95,9 @@ Sizes = Mapping[str, Any]
 def accepted_sizes(program: Program, sizes: Sizes) -> Sizes:
     """Return those of *sizes* that *program* takes, without running Loopy's passes."""
     arguments = as_translation_unit(program).default_entrypoint.args
-    names = {each.name for each in arguments if isinstance(each, ValueArg) and _may_be_integer(each)}
+    values = [each for each in arguments if isinstance(each, ValueArg)]
+    # An argument without a type yet may be an integer.
+    names = {each.name for each in values if not isinstance(each.dtype, LoopyType) or each.dtype.is_integral()}
     return {name: size for name, size in sizes.items() if name in names}
 
 
@@ -157,11 +107,6 @@ def sizes_lacking(program: Program, sizes: Sizes) -> frozenset[str]:
         return prepared(program).sizes - set(sizes)
     except LoopyperfError:
         return frozenset()
-
-
-def _may_be_integer(argument: ValueArg) -> bool:
-    """Return whether *argument* is an integer, or has no type yet."""
-    return not isinstance(argument.dtype, LoopyType) or bool(argument.dtype.is_integral())
 
 
 class SizesSeen:
@@ -234,7 +179,9 @@ def predicted(task: Task) -> Estimate | Unanswered:
         return refused(error)
     case = Case(program, taken, task.typical)
     try:
-        _check_fits(task.predictor, case)
+        if (limits := task.predictor.limits) is not None:
+            check_fits(declared_group(as_translation_unit(program).default_entrypoint), limits)
+            check_fits(task.predictor.group(case), limits)
     except Exception as error:
         return refused(error, taken)
     try:
@@ -242,14 +189,6 @@ def predicted(task: Task) -> Estimate | Unanswered:
     except Exception as error:
         lacks = sizes_lacking(program, taken) if isinstance(error, ParameterError) else frozenset[str]()
         return refused(error, taken, lacks, is_final=bool(lacks))
-
-
-def _check_fits(predictor: Predictor, case: Case) -> None:
-    """Raise :class:`OccupancyError` for a kernel that the device cannot run."""
-    limits = predictor.limits
-    if limits is not None:
-        check_fits(declared_group(as_translation_unit(case.kernel).default_entrypoint), limits)
-        check_fits(predictor.group(case), limits)
 
 
 def check_fits(group: Group, device: Device) -> None:

@@ -8,7 +8,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
-from loopy.kernel import LoopKernel
 
 from loopyperf.counts.sizes import check_typical_values
 from loopyperf.errors import KernelError, ParameterError, one_line
@@ -91,31 +90,21 @@ class Variant:
             return self.build
         if self.key in _kept:
             return _kept[self.key]
-        built = self._built(self.build)
-        if self.key:
-            _keep(self.key, built)
-        return built
-
-    @staticmethod
-    def _built(build: Callable[[], Program]) -> Program:
         try:
             with without_dumps():
-                built = build()
+                built = checked_program(self.build())
         except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise KernelError(f"building failed ({type(error).__name__}): {one_line(error)}") from error
-        return checked_program(built)
+        if self.key:
+            _kept[self.key] = built
+            for each in list(_kept)[:-MAX_PROGRAMS]:
+                _kept.pop(each, None)
+        return built
 
 
-KEPT = 64
+MAX_PROGRAMS = 64
 """largest number of programs in a process's cache; with their analyses, about 20 MB"""
 _kept: dict[str, Program] = {}
-
-
-def _keep(key: str, program: Program) -> None:
-    """Add *program* to the cache, and remove the earliest entries beyond its limit."""
-    _kept[key] = program
-    for each in list(_kept)[:-KEPT]:
-        _kept.pop(each, None)
 
 
 def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
@@ -125,7 +114,7 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
     callables.
     """
     if isinstance(variants, Program) or callable(variants) or isinstance(variants, str):
-        received = f"one program, {_name(variants)}" if isinstance(variants, Program) else f"{variants!r:.80}"
+        received = "one program" if isinstance(variants, Program) else f"{variants!r:.80}"
         raise ParameterError(
             f"variants must be a list, or a mapping {{'small tiles': program, ...}}; got {received}; for a single "
             "program, use estimate"
@@ -141,10 +130,6 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
         raise ParameterError(f"several variants have the name {repeated[0]!r}; make the names unique")
     token = uuid4().hex
     return tuple(replace(each, key=f"{token} {each.name}") for each in found) if are_kept else found
-
-
-def _name(program: Program) -> str:
-    return program.name if isinstance(program, LoopKernel) else ", ".join(map(str, sorted(program.entrypoints)))
 
 
 def _variant(place: int, given: object) -> Variant:

@@ -5,16 +5,14 @@ import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from loopyperf.device.description import AnyPart, Device
 from loopyperf.device.device_files import SUFFIX, description_text, device_slug, load_description
-from loopyperf.device.occupancy import Occupancy, occupancy
+from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import base_unit
 from loopyperf.device.substitutes import completed, lacking
 from loopyperf.display import called
@@ -38,8 +36,6 @@ PUBLISHED = 0.02
 """Relative tolerance of published peaks: two digits (33.45 Tflop/s are published as 34 for an H200)."""
 REGISTERS = 255
 """Maximum registers of a work-item if the device parameters give none."""
-SHARES = (0.0, 0.1, 0.3, 0.5, 1.0)
-"""Shares of a group's maximum resources at which occupancies are compared."""
 
 
 def _the_slug_is_valid(device: Device) -> Iterator[str]:
@@ -111,37 +107,14 @@ def _measured_single_precision_is_no_faster_than_the_units(device: Device) -> It
 
 
 def _a_core_has_room_for_the_largest_group(device: Device) -> Iterator[str]:
-    for group in _largest_groups(device):
-        if _resident(completed(device), group) is None:
-            yield broken_laws(
-                _group_in_words(group), "no room on a core", "room for one, because no request exceeds its limit"
-            )
-
-
-def _groups_that_need_more_have_no_higher_occupancy(device: Device) -> Iterator[str]:
-    groups = {group: _resident(completed(device), group) for group in _groups(device)}
-    for (less, one), (more, other) in product(groups.items(), repeat=2):
-        if all(a <= b for a, b in zip(less, more, strict=True)) and _number(other) > _number(one):
-            expected = f"at most {_number(one)}, as for {_group_in_words(less)}"
-            yield broken_laws(_group_in_words(more), f"{_number(other)} groups", expected)
-
-
-def _resident_groups_fit_on_a_core(device: Device) -> Iterator[str]:
-    for group in _groups(device):
-        whole = completed(device)
-        found, (work_items, registers, local_memory), limits = _resident(whole, group), group, whole.limits
-        if found is None:
-            continue
-        taken = {
-            "warps": (found.warps, limits.needed("warps")),
-            "registers": (found.groups * work_items * registers, limits.needed("registers")),
-            "local memory": (found.groups * local_memory, limits.needed("local_memory")),
-        }
-        for what, (received, most) in taken.items():
-            if received > most:
-                yield broken_laws(_group_in_words(group), f"{received} {what}", f"at most {most}")
-        if not (found.bound_by and found.share == found.warps / limits.needed("warps")):
-            yield broken_laws(_group_in_words(group), found, "the share of the warp limit, and a limiting resource")
+    if lacking(device):
+        return
+    whole, (work_items, registers, local_memory) = completed(device), largest_group(device)
+    for group in ((work_items, 16, 0), (warp := whole.needed("warp_size"), registers, 0), (warp, 1, local_memory)):
+        try:
+            occupancy(whole, *group)
+        except OccupancyError as error:
+            yield broken_laws("its limits", str(error), "room for one group, because no request exceeds its limit")
 
 
 def _a_description_survives_a_round_trip(device: Device) -> Iterator[str]:
@@ -182,14 +155,9 @@ DEVICE_LAWS: tuple[Callable[[Device], Iterator[str]], ...] = (
     _published_peaks_are_cores_times_clock_times_throughput,
     _measured_single_precision_is_no_faster_than_the_units,
     _a_core_has_room_for_the_largest_group,
-    _groups_that_need_more_have_no_higher_occupancy,
-    _resident_groups_fit_on_a_core,
     _a_description_survives_a_round_trip,
     _models_predict_or_name_missing_parameters,
 )
-
-_Group = tuple[int, int, int]
-"""Work-items, registers per work-item, local memory in bytes."""
 
 
 def _place(part: AnyPart, name: str) -> str:
@@ -211,39 +179,9 @@ def _as_published(device: Device) -> Device:
     )
 
 
-def _most(device: Device) -> _Group:
-    """Return a group's maximum of each resource."""
+def largest_group(device: Device) -> tuple[int, int, int]:
+    """Return the most work-items, registers per work-item, and bytes of local memory of a group."""
     limits = completed(device).limits
     work_items = limits.work_items_per_group or completed(device).needed("warp_size")
     local_memory = limits.local_memory_per_group or limits.needed("local_memory")
     return work_items, limits.registers_per_work_item or REGISTERS, local_memory
-
-
-def _groups(device: Device) -> Iterator[_Group]:
-    """Yield groups of all sizes; none if the device lacks a parameter that every model needs."""
-    if not lacking(device):
-        for shares in product(SHARES, repeat=3):
-            work_items, registers, local_memory = map(round, np.multiply(shares, _most(device)))
-            yield max(1, work_items), registers, local_memory
-
-
-def _largest_groups(device: Device) -> Iterator[_Group]:
-    """Yield groups that need the maximum of one resource, and little of the others."""
-    if not lacking(device):
-        warp, (work_items, registers, local_memory) = completed(device).needed("warp_size"), _most(device)
-        yield from ((work_items, 16, 0), (warp, registers, 0), (warp, 1, local_memory))
-
-
-def _resident(device: Device, group: _Group) -> Occupancy | None:
-    try:
-        return occupancy(device, *group)
-    except OccupancyError:
-        return None
-
-
-def _number(found: Occupancy | None) -> int:
-    return 0 if found is None else found.groups
-
-
-def _group_in_words(group: _Group) -> str:
-    return "a group of {} work-items with {} registers each and {} B of local memory".format(*group)

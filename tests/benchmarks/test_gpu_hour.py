@@ -134,7 +134,7 @@ def test_unused_local_memory_is_passed_to_the_backend(monkeypatch: pytest.Monkey
 
 def test_occupancy_sweep_runs_on_pocl():
     rodinia = next(step for step in gpu_hour.steps() if step.local_memory)
-    machine = open_backend("opencl", dynamic_local_memory=rodinia.local_memory)
+    machine = open_backend("opencl")
     file = next(file for file in rodinia.files if file.name != EMPTY_KERNEL)
     form = file.configurations(machine.limits)[0]
     assert len(machine.time(BenchmarkCase(file.name, form, form.sizes[0]), 2).wall) == 2

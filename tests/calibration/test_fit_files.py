@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopyperf import files as documents
-from loopyperf.calibration import fits
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.errors import FitFileError
 from loopyperf.files import LARGEST
@@ -148,7 +147,7 @@ def test_sharpness_below_1_is_refused(path: Path, sharpness: float):
         (b'{"schema": "1"}', "schema '1'"),
         (b'{"schema": true}', "schema True"),
         (b'{"schema": 1.0}', "schema 1.0"),
-        (b'{"schema": 0}', "schema 0"),
+        (b'{"schema": 1}', "schema 1"),
     ],
 )
 def test_unknown_schema_is_refused_with_the_received_value(path: Path, contents: bytes, received: str):
@@ -190,44 +189,6 @@ def test_newer_schema_is_refused_with_the_version_that_wrote_it(path: Path):
 @pytest.mark.parametrize("versions", [{}, {"versions": 3}, {"versions": {"loopyperf": 4}}])
 def test_newer_schema_without_a_version_asks_for_an_upgrade(path: Path, versions: dict[str, Any]):
     assert refusal(written(path, {"schema": 3, **versions})).endswith("pip install --upgrade loopyperf")
-
-
-# }}}
-
-
-# {{{ upgrades
-
-
-def test_older_file_is_upgraded_one_schema_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch):
-    def upgrade_1_to_2(document: fits.Document) -> fits.Document:
-        return {**document, "device": f"{document['device']}, second"}
-
-    def upgrade_2_to_3(document: fits.Document) -> fits.Document:
-        return {**document, "device": f"{document['device']}, third"}
-
-    monkeypatch.setattr(fits, "SCHEMA", 3)
-    monkeypatch.setattr(fits, "UPGRADES", {1: upgrade_1_to_2, 2: upgrade_2_to_3})
-    assert load_fit(written(path, {**SMALLEST, "schema": 1})).device == "A, second, third"
-    assert load_fit(written(path, {**SMALLEST, "schema": 2})).device == "A, third"
-    assert load_fit(written(path, {**SMALLEST, "schema": 3})).device == "A"
-
-
-def test_errors_of_schema_1_are_read_by_candidate(path: Path):
-    errors = {"kernel_class": "copy", "observations": 2, "predictable": 1, "plain": 0.1, "non_negative": 0.2}
-    table = {"classes": [errors], "compared": ["copy"], "plain": 0.3, "non_negative": 0.4}
-    fit = load_fit(written(path, {**SMALLEST, "schema": 1, "cross_validation": table}))
-    assert fit.cross_validation is not None
-    assert fit.cross_validation.errors == {"linear, plain": 0.3, "linear, non-negative": 0.4}
-    assert fit.cross_validation.classes[0].errors == {"linear, plain": 0.1, "linear, non-negative": 0.2}
-
-
-@pytest.mark.parametrize("table", [{}, {"classes": 3, "plain": 1, "non_negative": 1}, {"classes": [1]}])
-def test_invalid_table_of_schema_1_is_refused(path: Path, table: dict[str, Any]):
-    assert "schema 1" in refusal(written(path, {**SMALLEST, "schema": 1, "cross_validation": table}))
-
-
-def test_every_older_schema_has_its_upgrade():
-    assert list(fits.UPGRADES) == list(range(1, fits.SCHEMA))
 
 
 # }}}
@@ -297,7 +258,6 @@ def test_inconsistent_parts_are_refused_with_their_location(what: str, fit: Fit,
 
 
 STRICT = {
-    "a key twice": (b'{"schema":2,"schema":2}', "the key 'schema' occurs twice"),
     "nesting": (b"[" * 5000, "corrupt"),
     "no UTF-8": (b'{"schema":"\xff"}', "corrupt"),
     "no text": (b'{"schema":"\\ud800"}', "corrupt"),
@@ -316,7 +276,7 @@ def test_non_portable_json_is_refused(what: str, path: Path):
 
 def test_folders_and_oversized_files_are_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert "Is a directory" in refusal(tmp_path)
-    monkeypatch.setattr(documents, "MOST", 1000)
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 1000)
     assert "it has more than 1,000 bytes" in refusal(Path("/dev/zero"))
 
 

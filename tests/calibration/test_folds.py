@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.calibration.accuracy import MOST_FOLDS, folds, splits
+from loopyperf.calibration.accuracy import MAX_FOLDS, folds, splits
 from loopyperf.errors import CalibrationError
 
 classes = st.lists(st.sampled_from([f"class {number}" for number in range(25)]), min_size=2, max_size=80).filter(
@@ -31,8 +31,8 @@ def test_every_row_is_held_out_once_and_used_in_all_other_splits(names: list[str
 @given(names=classes)
 def test_few_classes_are_held_out_one_by_one(names: list[str]):
     number = len(set(names))
-    assert len(folds(names)) == min(number, MOST_FOLDS)
-    if number <= MOST_FOLDS:
+    assert len(folds(names)) == min(number, MAX_FOLDS)
+    if number <= MAX_FOLDS:
         assert all(len(fold) == 1 for fold in folds(names))
 
 

@@ -8,9 +8,9 @@ import pytest
 from loopyperf.calibration import overlap_fit as solver
 from loopyperf.calibration.dependence import non_negative_least_squares
 from loopyperf.calibration.overlap_fit import (
-    EXPLAINED,
     FURTHER_STARTS,
-    LEAST,
+    MIN_START,
+    OUTLIER,
     RIDGE,
     STARTS,
     _best,
@@ -186,7 +186,7 @@ def test_cost_is_at_most_that_of_the_true_weights(subtests: pytest.Subtests):
             found = solve_overlap(pose_problem(rows))
 
             def robust_cost(logarithms: np.ndarray) -> float:
-                return float(np.sqrt(1 + (logarithms / EXPLAINED) ** 2).sum())
+                return float(np.sqrt(1 + (logarithms / OUTLIER) ** 2).sum())
 
             # The ridge adds about 1e-4 of the cost per weight.
             assert robust_cost(np.log(1 - np.array(found.residuals))) <= robust_cost(noise) * (1 + 1e-3)
@@ -253,7 +253,9 @@ def ill_posed(seed: int) -> tuple[_Fitted, np.ndarray]:
     sides = tuple(side(name, "counts") for name in ILL_POSED[:width])
     weights = np.append(np.ones(rows), np.zeros(width))
     start = non_negative_least_squares(np.vstack([rates * scales, RIDGE * np.eye(width)]), weights)
-    return _Fitted(rates * scales * seconds[:, None], seconds, sides, *prior_of_counts(width)), np.maximum(start, LEAST)
+    return _Fitted(rates * scales * seconds[:, None], seconds, sides, *prior_of_counts(width)), np.maximum(
+        start, MIN_START
+    )
 
 
 ILL_POSED = (
@@ -277,7 +279,7 @@ def test_further_starts_are_tried_if_no_search_converges():
 def test_exhausted_step_limit_gives_a_convergence_warning(monkeypatch: pytest.MonkeyPatch):
     task, start = ill_posed(169)
     whole = _best(task, start)
-    monkeypatch.setattr(solver, "MOST_STEPS", 3)
+    monkeypatch.setattr(solver, "MAX_STEPS", 3)
     assert not task.minimum(np.append(start, STARTS[0])).is_converged
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         assert _best(task, start).cost > whole.cost

@@ -5,7 +5,6 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -182,18 +181,6 @@ def test_open_file_descriptor_is_written_to(tmp_path: Path) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b", and more")
     assert (tmp_path / "file").read_bytes() == b"answer, and more"
-
-
-def test_file_in_an_unwritable_folder_is_overwritten_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> NoReturn:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    (tmp_path / "file").write_text("before")
-    monkeypatch.setattr(os, "open", refused)
-    write_whole(tmp_path / "file", b"after")
-    assert (tmp_path / "file").read_bytes() == b"after"
-    with pytest.raises(PermissionError):
-        write_whole(tmp_path / "new", b"after")
 
 
 # }}}

@@ -14,7 +14,7 @@ from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device, opencl_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 
-from .launched_kernels import RELAXATION, REVERSAL, in_groups, make, relaxation, reversal
+from .launched_kernels import RELAXATION, REVERSAL, make, relaxation, reversal
 from .synthetic import configuration, scale_kernel
 
 
@@ -49,24 +49,6 @@ def test_more_work_takes_longer(backend):
     # Copying 2**21 floats takes about 1 ms; copying 16 takes no longer than the launch of about 20 µs.
     small, large = (min(backend.time(BenchmarkCase("test", configuration(), {"n": n}), 5).wall) for n in (16, 2**21))
     assert large > 5 * small
-
-
-@pytest.mark.parametrize("unused", [0, 4096])
-def test_each_launch_has_the_dynamic_local_memory(unused):
-    device = choose_opencl_device()
-    context = cl.Context([device])
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
-    bound = OpenCLProgram(context, reversal(), unused).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
-    bound.run(cl.CommandQueue(context))
-    queried = cl.kernel_work_group_info.LOCAL_MEM_SIZE
-    assert [each.kernel.get_work_group_info(queried, device) for each in bound.launches] == 2 * [unused]
-
-
-def test_kernel_without_arguments_runs_with_dynamic_local_memory():
-    unit = in_groups(make("{[i]: 0 <= i < 64}", "... nop {inames=i}", [], assumptions=""))
-    context = cl.Context([choose_opencl_device()])
-    bound = OpenCLProgram(context, unit, 4096).bind({})
-    assert len(bound.time(cl.CommandQueue(context), 3).wall) == 3
 
 
 def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):

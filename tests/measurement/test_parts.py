@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.backend import BenchmarkCase, DeviceProgram, RunsParts, beginning, device_programs
+from loopyperf.measurement.backends.backend import BenchmarkCase, BoundParts, DeviceProgram, RunsParts, beginning
 
 from .launched_kernels import RELAXATION, REVERSAL
 from .synthetic import configuration
@@ -23,7 +23,9 @@ def backend() -> Any:
 
 
 def test_programs_have_the_grids_of_their_launches_in_order():
-    found = device_programs([("a", (4, 1), 8), ("b", (2, 2), 1), ("a", (3, 5), 16)])
+    launches = [("a", (4, 1), 8), ("b", (2, 2), 1), ("a", (3, 5), 16)]
+    each = [(name, DeviceProgram(name, (grid,), saturation)) for name, grid, saturation in launches]
+    found = BoundParts(each, lambda parts, runs, evicted: pytest.fail("nothing is timed")).programs
     assert found == (DeviceProgram("a", ((4, 1), (3, 5)), 16), DeviceProgram("b", ((2, 2),), 1))
     assert (found[0].groups, found[0].extents, found[0].cut((2, 3))) == (19, (4, 5), ((2, 1), (2, 3)))
 
@@ -50,14 +52,15 @@ def test_part_runs_with_only_its_own_data_on_the_device(backend: Any):
     assert all(0 < device <= wall for device, wall in zip(timing.device, timing.wall, strict=True))
 
 
-def test_only_the_groups_of_the_part_are_run(backend: Any):
+def test_only_the_groups_of_the_part_are_run(backend: Any, monkeypatch: pytest.MonkeyPatch):
     given = {"a": np.ones(64, np.float32), "b": np.zeros(64, np.float32), "n": np.int32(64)}
     case = BenchmarkCase("scale", replace(configuration(), arguments=lambda *_: given), {"n": 64})
-    bound = backend.bound(case, {})
-    bound.time("scale", [(2,)], 1, evicted=2**12)
+    sequence = backend._partly_bound(case, {})
+    monkeypatch.setattr(backend, "_partly_bound", lambda *_: sequence)
+    backend.bound(case, {}).time("scale", [(2,)], 1, evicted=2**12)
     result = np.empty(64, np.float32)
     cl = pytest.importorskip("pyopencl")
-    cl.enqueue_copy(backend._queue, result, bound._launches.arguments[1])
+    cl.enqueue_copy(backend._queue, result, sequence.arguments[1])
     assert result.tolist() == [2.0] * 32 + [0.0] * 32
 
 

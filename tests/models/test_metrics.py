@@ -1,12 +1,11 @@
 """Accuracy metrics, on cases computed by hand."""
 
 import pytest
+from parts.occupancy_errors import mape, mape_shape
 
 from loopyperf.calibration.accuracy import (
     LEAST_ERROR,
     geometric_mean,
-    mape,
-    mape_shape,
     median_log_error,
     regret,
     spearman,

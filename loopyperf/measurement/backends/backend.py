@@ -1,11 +1,12 @@
 """Interface of measurement backends, and the parts that they share."""
 
 import gc
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Generic, Protocol, Self, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from loopy.kernel import LoopKernel
@@ -68,8 +69,7 @@ class Backend(Protocol):
     """A backend that runs and times kernels.
 
     A campaign alternates between two configurations, the measured one and the reference kernel. A backend therefore
-    keeps the latest two compiled, each with the arrays of its latest size
-    (:class:`loopyperf.measurement.backends.backend.Recent`).
+    keeps the latest two compiled, each with the arrays of its latest size.
     """
 
     @property
@@ -135,21 +135,47 @@ class DeviceProgram:
         return tuple(tuple(map(min, zip(grid, part, strict=True))) for grid in self.grids)
 
 
-class BoundParts(Protocol):
-    """A kernel with its arguments on the device, ready to run in parts."""
+class BoundParts:
+    """A kernel with its arguments on the device, ready to run in parts.
 
-    @property
-    def programs(self) -> tuple[DeviceProgram, ...]:
-        """Return the device programs that have groups in a run, in order of their first launches."""
-        ...
+    Attributes
+    ----------
+    programs : tuple of DeviceProgram
+        The device programs that have groups in a run, in order of their first launches.
+    """
+
+    def __init__(
+        self,
+        launches: Sequence[tuple[Any, DeviceProgram]],
+        timed: Callable[[list[tuple[Any, Grid]], int, int], MeasuredTimes],
+    ) -> None:
+        """Store the *launches* of a run, each with the program of this launch alone.
+
+        *timed* times launches on other grids, with the arguments *runs* and *evicted* of :meth:`time`.
+        """
+        self._launches, self._timed = launches, timed
+        names = dict.fromkeys(program.name for _, program in launches)
+        own = {name: [program for _, program in launches if program.name == name] for name in names}
+        self.programs = tuple(
+            DeviceProgram(name, sum((each.grids for each in some), ()), max(each.saturation for each in some))
+            for name, some in own.items()
+        )
 
     def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs of all launches of *program*, on *grids* instead of their own.
 
         Before each run, *evicted* bytes of other memory are touched, which is not timed. Raises
-        :class:`MeasurementError` if a launch fails, and :class:`BackendError` if the device is lost.
+        :class:`MeasurementError` if a launch fails, or unless there is a non-empty grid for each launch of *program*,
+        and :class:`BackendError` if the device is lost.
         """
-        ...
+        own = [launch for launch, each in self._launches if each.name == program]
+        if not own:
+            raise MeasurementError(f"no launch of {program} has groups at this size; use a larger size")
+        if len(grids) != len(own) or not all(map(prod, grids)):
+            raise MeasurementError(
+                f"{program} is launched {len(own)} times and needs as many non-empty grids, got {grids}"
+            )
+        return self._timed(list(zip(own, grids, strict=True)), runs, evicted)
 
 
 @runtime_checkable
@@ -175,115 +201,10 @@ class RunsParts(Protocol):
         ...
 
 
-def device_programs(launches: Sequence[tuple[str, Grid, int]]) -> tuple[DeviceProgram, ...]:
-    """Return the programs of *launches*, which are tuples of program name, grid and Psat."""
-    names = dict.fromkeys(name for name, _, _ in launches)
-    return tuple(
-        DeviceProgram(
-            name,
-            tuple(grid for each, grid, _ in launches if each == name),
-            max(saturation for each, _, saturation in launches if each == name),
-        )
-        for name in names
-    )
-
-
 def beginning(array: Array, nbytes: int | None) -> Bytes:
     """Return the first *nbytes* bytes of *array* in memory order, or all of them for None."""
     contents = array.ravel(order="K").view(np.uint8)
     return contents if nbytes is None else contents[: max(1, nbytes)]
-
-
-def check_parts(program: str, launches: int, grids: Sequence[Grid]) -> None:
-    """Raise :class:`MeasurementError` unless *grids* has one non-empty grid for each of the *launches*."""
-    if not launches:
-        raise MeasurementError(f"no launch of {program} has groups at this size; use a larger size")
-    if len(grids) != launches or not all(map(prod, grids)):
-        raise MeasurementError(f"{program} is launched {launches} times and needs as many non-empty grids, got {grids}")
-
-
-# }}}
-
-
-# {{{ binding: arguments are generated, uploaded, used once and verified against the reference
-
-
-SEED = 0
-"""seed of the arrays' random contents, so that repeated measurements of a size use the same data"""
-
-Memory = TypeVar("Memory")
-Launches = TypeVar("Launches")
-
-
-class CompiledKernel(Protocol):
-    """A compiled kernel, as far as its arguments are concerned."""
-
-    kernel: LoopKernel
-
-
-@dataclass(frozen=True, slots=True)
-class Binding(Generic[Memory, Launches]):
-    """The backend-specific operations for binding programs to arguments."""
-
-    upload: Callable[[Bytes], Memory]
-    """copies the bytes of an array, in memory order, to new device memory"""
-    download: Callable[[Memory, Array], Array]
-    """waits for all launches and copies device memory to an array like the given one"""
-    run: Callable[[Launches], None]
-    """executes the launches once"""
-
-    def bound(
-        self,
-        case: BenchmarkCase,
-        program: CompiledKernel,
-        bind: Callable[[Mapping[str, object]], Launches],
-        is_checked: bool,
-    ) -> Launches:
-        """Return the result of *bind* for the case's arguments: device memory for arrays, and scalars, by name.
-
-        With *is_checked*, run it once and verify the written arrays against the reference. Raises
-        :class:`MeasurementError` for invalid arguments and for wrong results.
-        """
-        arguments = _arguments(case)
-        memory, scalars = self.uploaded(case, program, arguments=arguments)
-        launches = bind({**memory, **scalars})
-        if is_checked:
-            self.run(launches)
-            names = sorted(written(program.kernel))
-            results = {name: self.download(memory[name], cast("Array", arguments[name])) for name in names}
-            if case.configuration.check is not None:
-                case.configuration.check(results)
-            else:
-                verify(results, case.configuration.reference(arguments), case.configuration.tolerance)
-        return launches
-
-    def uploaded(
-        self,
-        case: BenchmarkCase,
-        program: CompiledKernel,
-        contents: Contents | None = None,
-        arguments: Arguments | None = None,
-    ) -> tuple[dict[str, Memory], dict[str, object]]:
-        """Return device memory with the arrays of the case, and its scalars, by name.
-
-        *contents* limits the uploaded bytes by array. *arguments* are the case's arguments if they already exist.
-        Raises :class:`MeasurementError` for invalid arguments.
-        """
-        made = _arguments(case) if arguments is None else arguments
-        checked = checked_arguments(program.kernel, made, case.sizes)
-        arrays = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
-        memory = {name: self.upload(beginning(value, (contents or {}).get(name))) for name, value in arrays.items()}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        return memory, scalars
-
-
-def _arguments(case: BenchmarkCase) -> Arguments:
-    return case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-
-
-def written(kernel: LoopKernel) -> frozenset[str]:
-    """Return the names of the arguments that *kernel* writes."""
-    return frozenset(kernel.get_written_variables() & set(kernel.arg_dict))
 
 
 # }}}
@@ -320,82 +241,129 @@ def no_garbage_collection() -> Generator[None]:
 # }}}
 
 
-# {{{ a small least-recently-used cache, for compiled programs and their arrays
+# {{{ compiling and binding: arguments are generated, uploaded, used once and verified against the reference
 
 
-Asked = TypeVar("Asked")
-Value = TypeVar("Value")
-
-
-class Recent(Generic[Asked, Value]):
-    """Cache of the *most* recently used values, by keys that need not be hashable.
-
-    The least recently used value is dropped before a new one is made, so that its memory is free by then.
-    """
-
-    def __init__(self, most: int, same: Callable[[Asked, Asked], bool]) -> None:
-        """Keep up to *most* values; *same* compares two keys."""
-        self._most = most
-        self._same = same
-        self._kept: list[tuple[Asked, Value]] = []
-        """most recently used last"""
-
-    def get(self, key: Asked, make: Callable[[Asked], Value]) -> Value:
-        """Return the value of *key*, from the cache or by *make*; an exception in *make* leaves no entry."""
-        found = next((pair for pair in self._kept if self._same(pair[0], key)), None)
-        if found is None:
-            del self._kept[: max(0, len(self._kept) - self._most + 1)]
-            found = (key, make(key))
-        self._kept = [*(pair for pair in self._kept if pair is not found), found]
-        return found[1]
-
-
-# }}}
-
-
-# {{{ the latest programs
-
-
-KEPT = 2
+SEED = 0
+"""seed of the arrays' random contents, so that repeated measurements of a size use the same data"""
+MAX_COMPILED = 2
 """configurations that stay compiled: the measured one and the reference kernel"""
 
-Program = TypeVar("Program")
-Bound = TypeVar("Bound")
+
+class CompiledKernel(Protocol):
+    """A compiled kernel, as far as its arguments are concerned."""
+
+    @property
+    def kernel(self) -> LoopKernel:
+        """Return the kernel."""
+        ...
+
+
+Program = TypeVar("Program", bound=CompiledKernel)
+Memory = TypeVar("Memory")
+Launches = TypeVar("Launches")
 
 
 @dataclass(slots=True)
-class _Kept(Generic[Program, Bound]):
+class _Kept(Generic[Program, Launches]):
     """A configuration's program, whether its results are verified, and its launches at the latest size."""
 
+    configuration: Configuration
     program: Program
     is_verified: bool = False
-    bound: tuple[Sizes, Bound] | None = None
+    sizes: Sizes | None = None
+    launches: Launches | None = None
 
 
-class LatestPrograms(Generic[Program, Bound]):
-    """Compile and verify each configuration once, and bind it to the arrays of one size after another.
+class LaunchingBackend(ABC, Generic[Program, Memory, Launches]):
+    """Base of the backends that compile each configuration once, and bind it to the arrays of one size after another.
 
     The two latest configurations are kept; the older one is dropped, with its arrays, when a third one follows.
     """
 
-    def __init__(
-        self, compiled: Callable[[Configuration], Program], bound: Callable[[BenchmarkCase, Program, bool], Bound]
-    ) -> None:
-        """Compile with *compiled*; *bound* returns the launches of a case and verifies its results on request."""
-        self._compiled, self._bound = compiled, bound
-        self._kept: Recent[Configuration, _Kept[Program, Bound]] = Recent(KEPT, lambda one, other: one is other)
+    def __init__(self) -> None:
+        """Start without programs."""
+        self._kept: list[_Kept[Program, Launches]] = []
+        """most recently used last"""
 
-    def launches(self, case: BenchmarkCase) -> Bound:
-        """Return the launches of *case*; raises the errors of compiling and binding."""
-        kept = self._kept.get(case.configuration, self._new)
-        if kept.bound is None or dict(kept.bound[0]) != dict(case.sizes):
-            kept.bound = None  # free the arrays before allocating new ones
-            launches = self._bound(case, kept.program, not kept.is_verified)
-            kept.is_verified, kept.bound = True, (case.sizes, launches)
-        return kept.bound[1]
+    @abstractmethod
+    def _compiled(self, configuration: Configuration) -> Program:
+        """Return the program of *configuration*."""
 
-    def _new(self, configuration: Configuration) -> _Kept[Program, Bound]:
-        return _Kept(self._compiled(configuration))
+    @abstractmethod
+    def _launches(self, program: Program, arguments: Mapping[str, object]) -> Launches:
+        """Return the launches of one run, given device memory and scalars by argument name."""
+
+    @abstractmethod
+    def _run(self, launches: Launches) -> None:
+        """Execute the launches once."""
+
+    @abstractmethod
+    def _upload(self, contents: Bytes) -> Memory:
+        """Copy the bytes of an array, in memory order, to new device memory."""
+
+    @abstractmethod
+    def _download(self, memory: Memory, like: Array) -> Array:
+        """Wait for all launches and copy device memory to an array like the given one."""
+
+    def _program(self, configuration: Configuration) -> _Kept[Program, Launches]:
+        """Return the program of *configuration*, compiled unless it is one of the latest."""
+        found = next((each for each in self._kept if each.configuration is configuration), None)
+        if found is None:
+            del self._kept[: max(0, len(self._kept) - MAX_COMPILED + 1)]  # free its arrays first
+            found = _Kept[Program, Launches](configuration, self._compiled(configuration))
+        self._kept = [*(each for each in self._kept if each is not found), found]
+        return found
+
+    def _bound(self, case: BenchmarkCase) -> Launches:
+        """Return the launches of *case*, whose results are verified at the first size of each configuration.
+
+        Raises :class:`MeasurementError` for invalid arguments and for wrong results.
+        """
+        kept = self._program(case.configuration)
+        if kept.launches is None or dict(kept.sizes or {}) != dict(case.sizes):
+            kept.launches = None  # free the arrays before allocating new ones
+            arguments = _arguments(case)
+            memory, scalars = self._uploaded(case, kept.program.kernel, arguments)
+            launches = self._launches(kept.program, {**memory, **scalars})
+            if not kept.is_verified:
+                self._run(launches)
+                names = sorted(written(kept.program.kernel))
+                results = {name: self._download(memory[name], cast("Array", arguments[name])) for name in names}
+                if case.configuration.check is not None:
+                    case.configuration.check(results)
+                else:
+                    verify(results, case.configuration.reference(arguments), case.configuration.tolerance)
+            kept.is_verified, kept.sizes, kept.launches = True, case.sizes, launches
+        return kept.launches
+
+    def _uploaded(
+        self, case: BenchmarkCase, kernel: LoopKernel, arguments: Arguments, contents: Contents | None = None
+    ) -> tuple[dict[str, Memory], dict[str, object]]:
+        """Return device memory with the arrays among *arguments*, and the scalars, by name.
+
+        *contents* limits the uploaded bytes by array. Raises :class:`MeasurementError` for invalid arguments.
+        """
+        checked = checked_arguments(kernel, arguments, case.sizes)
+        arrays = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
+        memory = {name: self._upload(beginning(value, (contents or {}).get(name))) for name, value in arrays.items()}
+        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
+        return memory, scalars
+
+    def _partly_bound(self, case: BenchmarkCase, contents: Contents) -> Launches:
+        """Return the launches of *case* with only the *contents* of its arrays, without running them."""
+        program = self._program(case.configuration).program
+        memory, scalars = self._uploaded(case, program.kernel, _arguments(case), contents)
+        return self._launches(program, {**memory, **scalars})
+
+
+def _arguments(case: BenchmarkCase) -> Arguments:
+    return case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
+
+
+def written(kernel: LoopKernel) -> frozenset[str]:
+    """Return the names of the arguments that *kernel* writes."""
+    return frozenset(kernel.get_written_variables() & set(kernel.arg_dict))
 
 
 # }}}

@@ -1,34 +1,31 @@
 """CUDA backend: times kernels on an NVIDIA GPU through CuPy, by the wall clock and by the device's clock."""
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from loopy.diagnostic import LoopyError
+from loopy.kernel import LoopKernel
 
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
-    Binding,
+    BoundParts,
     Bytes,
     Contents,
     DeviceProgram,
     Grid,
-    LatestPrograms,
+    LaunchingBackend,
     MeasuredTimes,
-    Recent,
-    check_parts,
-    device_programs,
 )
 from loopyperf.measurement.backends.cuda_program import CudaLaunch, CudaLaunchSequence, CudaProgram, Extent, Stopwatch
-from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, CupyMemory, Module
 from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment
 
 # {{{ choice and properties of a CUDA device
@@ -39,13 +36,17 @@ DRIVER_FILE = Path("/proc/driver/nvidia/version")
 VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
 
 
-def choose_cuda_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
+def choose_cuda_device(cupy: Any, name: str | None = None) -> Any:
     """Return the first device whose name contains *name*, ignoring case; without *name*, the first device.
 
     The environment variable ``CUDA_VISIBLE_DEVICES`` selects the available devices. Raises :class:`BackendError` with
     their names if none matches or there are none.
     """
-    names = [device_name(cupy, number) for number in range(_count(cupy))]
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendError(f"CUDA does not work on this machine ({error}); check nvidia-smi") from error
+    names = [device_name(cupy, number) for number in range(count)]
     if not names:
         raise BackendError("CUDA found no device; check nvidia-smi and CUDA_VISIBLE_DEVICES")
     wanted = (name or "").casefold()
@@ -55,13 +56,13 @@ def choose_cuda_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
     raise BackendError(f"no CUDA device matches {name!r}; available: {'; '.join(names)}")
 
 
-def device_name(cupy: CuPy, number: int) -> str:
+def device_name(cupy: Any, number: int) -> str:
     """Return the name of device *number* as reported by the driver."""
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def cuda_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_FILE) -> Environment:
+def cuda_environment(cupy: Any, device: Any, driver_file: Path = DRIVER_FILE) -> Environment:
     """Return the environment of *device*, with CuPy's runtime and compiler and the machine's driver."""
     runtime, compiler = cupy.cuda.runtime, cupy.cuda.nvrtc.getVersion()
     supported = f"CUDA {_version(runtime.driverGetVersion())}"
@@ -75,7 +76,7 @@ def cuda_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_
     )
 
 
-def cuda_limits(device: CudaDevice) -> DeviceLimits:
+def cuda_limits(device: Any) -> DeviceLimits:
     """Return the limits of *device*.
 
     All arguments together may take a quarter of its memory, as on OpenCL, so that the same kernels are measured at the
@@ -104,76 +105,9 @@ def module_version(file: Path) -> str | None:
     return found[0] if found else None
 
 
-def _count(cupy: CuPy) -> int:
-    try:
-        return cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise BackendError(f"CUDA does not work on this machine ({error}); check nvidia-smi") from error
-
-
 def _version(number: int) -> str:
     """Return the version that CUDA encodes as *number*: 13020 is 13.2."""
     return f"{number // 1000}.{number % 1000 // 10}"
-
-
-# }}}
-
-
-# {{{ parts of a kernel on an NVIDIA GPU: its own device functions, launched with fewer groups
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRuntime:
-    """CuPy, timer and device properties for running parts."""
-
-    cupy: CuPy
-    stopwatch: Stopwatch
-    cores: int
-    dynamic_local_memory: int
-    """bytes that a group uses in addition to its own local memory"""
-
-
-class CudaBoundKernel:
-    """A kernel with its arguments on a device, ready to run in parts."""
-
-    def __init__(
-        self,
-        module: Module,
-        launches: Sequence[CudaLaunch],
-        runtime: DeviceRuntime,
-        entering: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        """Store the *launches* of a run; *entering* makes the device current and adds the case's name to errors."""
-        self._module, self._launches, self._runtime, self._entering = module, launches, runtime, entering
-
-    @property
-    def programs(self) -> tuple[DeviceProgram, ...]:
-        """Return the device programs that have groups in a run; Psat is the driver's occupancy."""
-        with self._entering():
-            return device_programs([(each.function, each.grid, self._saturation(each)) for each in self._launches])
-
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
-        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
-        own = [each for each in self._launches if each.function == program]
-        check_parts(program, len(own), grids)
-        cut = [launch._replace(grid=_extent(grid)) for launch, grid in zip(own, grids, strict=True)]
-        with self._entering():
-            sequence = CudaLaunchSequence(self._module, cut, self._runtime.dynamic_local_memory)
-            before = partial(self._runtime.cupy.empty(evicted, np.uint8).fill, 0) if evicted else None
-            return self._runtime.stopwatch.timing(sequence.enqueue, runs, before)
-
-    def _saturation(self, launch: CudaLaunch) -> int:
-        """Return the groups resident on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""
-        function = self._module.get_function(launch.function).kernel.ptr
-        on_core = self._runtime.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-            function, prod(launch.group), self._runtime.dynamic_local_memory
-        )
-        return self._runtime.cores * max(1, on_core)
-
-
-def _extent(grid: Grid) -> Extent:
-    x, y, z = grid
-    return x, y, z
 
 
 # }}}
@@ -184,16 +118,41 @@ def _extent(grid: Grid) -> Extent:
 
 TIMES_CACHE = 2
 """flushed bytes as a multiple of the last cache: not every cache evicts the least recently used lines"""
-LEAST_FLUSHED = 2**26
+MIN_FLUSHED = 2**26
 """minimum number of bytes written in a flush"""
 
-Compiled = tuple[CudaProgram, Module]
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A CUDA program with its compiled module."""
+
+    program: CudaProgram
+    module: Any
+    """CuPy's module"""
+
+    @property
+    def kernel(self) -> LoopKernel:
+        """Return the program's kernel."""
+        return self.program.kernel
 
 
-class CudaBackend:
+@dataclass(frozen=True, slots=True)
+class BoundLaunches:
+    """The launches of one run, of functions of a compiled module."""
+
+    module: Any
+    launches: tuple[CudaLaunch, ...]
+
+
+class CudaBackend(LaunchingBackend[CompiledProgram, Any, BoundLaunches]):
     """Backend that compiles and verifies each configuration once and times it at any number of sizes.
 
-    The programs of the latest two configurations are kept, each with the arrays of its latest size.
+    Attributes
+    ----------
+    environment : Environment
+        The device, its driver and the versions of the code generators.
+    limits : DeviceLimits
+        The resource limits of the device.
     """
 
     def __init__(self, device: str | None = None, dynamic_local_memory: int = 0) -> None:
@@ -204,12 +163,13 @@ class CudaBackend:
 
         Raises :class:`BackendError` if there is no such device, CuPy is missing, or CuPy finds no compiler.
         """
+        super().__init__()
         self._cupy = load_cupy()
         self._dynamic_local_memory = dynamic_local_memory
         self._device = choose_cuda_device(self._cupy, device)
         try:
-            self._environment = cuda_environment(self._cupy, self._device)
-            self._limits = cuda_limits(self._device)
+            self.environment = cuda_environment(self._cupy, self._device)
+            self.limits = cuda_limits(self._device)
             with self._device:
                 self._stopwatch = Stopwatch(self._cupy)
         except (RuntimeError, OSError, self._cupy.cuda.compiler.CompileException) as error:
@@ -217,21 +177,8 @@ class CudaBackend:
                 f"CUDA's runtime or compiler does not work with CuPy ({error}); install CuPy for your version of "
                 "CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
-        self._binding = Binding(self._upload, _download, CudaLaunchSequence.enqueue)
-        self._programs = LatestPrograms(self._compiled, self._bound)
-        self._partial: Recent[Configuration, Compiled] = Recent(1, lambda one, other: one is other)
-        self._flushed: CupyMemory | None = None
+        self._flushed: Any = None
         self._is_cold = False
-
-    @property
-    def environment(self) -> Environment:
-        """Return the device, its driver and the versions of the code generators."""
-        return self._environment
-
-    @property
-    def limits(self) -> DeviceLimits:
-        """Return the resource limits of the device."""
-        return self._limits
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's clock.
@@ -245,16 +192,25 @@ class CudaBackend:
         before = self._flush if self._is_cold else None
         self._is_cold = False
         with self._device, self._naming(case):
-            return self._stopwatch.timing(self._programs.launches(case).enqueue, runs, before)
+            return self._stopwatch.timing(self._sequence(self._bound(case)).enqueue, runs, before)
 
-    def bound(self, case: BenchmarkCase, contents: Contents) -> CudaBoundKernel:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
         """Return *case* with its arguments on the device, some arrays only in part; see :class:`RunsParts`."""
         with self._device, self._naming(case):
-            program, module = self._partial.get(case.configuration, self._compiled)
-            memory, scalars = self._binding.uploaded(case, program, contents)
-            launches = program.launches({**memory, **scalars}, self._zeros)
-        runtime = DeviceRuntime(self._cupy, self._stopwatch, self._limits.cores, self._dynamic_local_memory)
-        return CudaBoundKernel(module, launches, runtime, partial(self._entering, case))
+            bound = self._partly_bound(case, contents)
+            launches = [
+                (each, DeviceProgram(each.function, (each.grid,), self._saturation(bound.module, each)))
+                for each in bound.launches
+            ]
+
+        def timed(parts: list[tuple[CudaLaunch, Grid]], runs: int, evicted: int) -> MeasuredTimes:
+            cut = tuple(launch._replace(grid=cast("Extent", grid)) for launch, grid in parts)
+            with self._device, self._naming(case):
+                sequence = self._sequence(BoundLaunches(bound.module, cut))
+                before = partial(self._allocate(evicted).fill, 0) if evicted else None
+                return self._stopwatch.timing(sequence.enqueue, runs, before)
+
+        return BoundParts(launches, timed)
 
     def empty_caches(self) -> None:
         """Write more than the device's last cache holds; raises :class:`MeasurementError` if that fails."""
@@ -266,42 +222,47 @@ class CudaBackend:
     def _flush(self) -> None:
         try:
             if self._flushed is None:
-                self._flushed = self._allocate(max(LEAST_FLUSHED, TIMES_CACHE * (self._limits.cache or 0)))
+                self._flushed = self._allocate(max(MIN_FLUSHED, TIMES_CACHE * (self.limits.cache or 0)))
             self._flushed.fill(0)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise MeasurementError(f"cannot flush the caches: {error}") from error
 
-    def _bound(self, case: BenchmarkCase, compiled: Compiled, is_checked: bool) -> CudaLaunchSequence:
-        program, module = compiled
+    def _saturation(self, module: Any, launch: CudaLaunch) -> int:
+        """Return the groups resident on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""
+        on_core = self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            module.get_function(launch.function).kernel.ptr, prod(launch.group), self._dynamic_local_memory
+        )
+        return self.limits.cores * max(1, on_core)
 
-        def bind(arguments: Mapping[str, object]) -> CudaLaunchSequence:
-            launches = program.launches(arguments, self._allocate)
-            return CudaLaunchSequence(module, launches, self._dynamic_local_memory)
-
-        return self._binding.bound(case, program, bind, is_checked)
-
-    def _compiled(self, configuration: Configuration) -> Compiled:
+    def _compiled(self, configuration: Configuration) -> CompiledProgram:
         program = CudaProgram(configuration.build())
-        return program, self._cupy.RawModule(code=program.source, options=program.options)
+        return CompiledProgram(program, self._cupy.RawModule(code=program.source, options=program.options))
 
-    def _upload(self, contents: Bytes) -> CupyMemory:
+    def _launches(self, program: CompiledProgram, arguments: Mapping[str, object]) -> BoundLaunches:
+        return BoundLaunches(program.module, program.program.launches(arguments, self._zeros))
+
+    def _sequence(self, bound: BoundLaunches) -> CudaLaunchSequence:
+        return CudaLaunchSequence(bound.module, bound.launches, self._dynamic_local_memory)
+
+    def _run(self, launches: BoundLaunches) -> None:
+        self._sequence(launches).enqueue()
+
+    def _upload(self, contents: Bytes) -> Any:
         # As bytes: CuPy has no vector types and would make some arrays C-contiguous.
         memory = self._allocate(contents.size)
         memory.set(contents)
         return memory
 
-    def _zeros(self, nbytes: int) -> CupyMemory:
+    def _download(self, memory: Any, like: Array) -> Array:
+        return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)
+
+    def _zeros(self, nbytes: int) -> Any:
         memory = self._allocate(nbytes)
         memory.fill(0)
         return memory
 
-    def _allocate(self, nbytes: int) -> CupyMemory:
+    def _allocate(self, nbytes: int) -> Any:
         return self._cupy.empty(nbytes, np.uint8)
-
-    @contextmanager
-    def _entering(self, case: BenchmarkCase) -> Generator[None]:
-        with self._device, self._naming(case):
-            yield
 
     @contextmanager
     def _naming(self, case: BenchmarkCase) -> Generator[None]:
@@ -313,33 +274,25 @@ class CudaBackend:
         except (LoopyError, MeasurementError, *refused) as error:
             raise MeasurementError(f"{case}: {error}") from error
         except failed as error:
-            self._check_usable(case, error)
+            try:  # an invalid address, for example, leaves the device unusable
+                cuda.get_current_stream().synchronize()
+            except failed:
+                raise BackendError(
+                    f"{case}: {error}; CUDA is unusable in this process; remove or fix this kernel and start again: "
+                    "the archive is resumed"
+                ) from error
             raise MeasurementError(f"{case}: {error}") from error
 
-    def _check_usable(self, case: BenchmarkCase, cause: Exception) -> None:
-        """Raise :class:`BackendError` if *cause* has left the device unusable, as an invalid address does."""
-        try:
-            self._cupy.cuda.get_current_stream().synchronize()
-        except (self._cupy.cuda.driver.CUDADriverError, self._cupy.cuda.runtime.CUDARuntimeError) as error:
-            raise BackendError(
-                f"{case}: {cause}; CUDA is unusable in this process; remove or fix this kernel and start again: the "
-                "archive is resumed"
-            ) from error
 
-
-def load_cupy() -> CuPy:
-    """Import and return CuPy; raises :class:`BackendError` if that fails."""
+def load_cupy() -> Any:
+    """Import and return CuPy, which has no annotations; raises :class:`BackendError` if that fails."""
     try:
-        return cast("CuPy", import_module("cupy"))
+        return import_module("cupy")
     except ImportError as error:
         raise BackendError(
             f"backend 'cuda' needs CuPy, which cannot be imported ({error}): pip install 'loopyperf[cuda]', or CuPy "
             "for your version of CUDA"
         ) from error
-
-
-def _download(memory: CupyMemory, like: Array) -> Array:
-    return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)
 
 
 # }}}

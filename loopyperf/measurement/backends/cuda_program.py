@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from itertools import zip_longest
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from loopyperf.compiler.cuda_code import CudaCode
 from loopyperf.compiler.cuda_target import ALLOCATE, LAUNCH
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches, no_garbage_collection
-from loopyperf.measurement.backends.cupy_interface import CuPy, Module
 
 Extent = tuple[int, int, int]
 """lengths along x, y and z: Loopy's axes 0, 1 and 2"""
@@ -100,7 +99,7 @@ LONGEST_HOLD = 0.2
 class CudaLaunchSequence:
     """All launches of one run of a kernel, in order."""
 
-    def __init__(self, module: Module, launches: Sequence[CudaLaunch], dynamic_local_memory: int = 0) -> None:
+    def __init__(self, module: Any, launches: Sequence[CudaLaunch], dynamic_local_memory: int = 0) -> None:
         """Launch functions of *module*; each group allocates *dynamic_local_memory* additional bytes.
 
         These bytes are not used; they reduce the number of resident groups per core.
@@ -121,7 +120,7 @@ class CudaLaunchSequence:
 class Stopwatch:
     """Timer for launches on the current stream."""
 
-    def __init__(self, cupy: CuPy) -> None:
+    def __init__(self, cupy: Any) -> None:
         """Create a timer for the current device."""
         self._cupy = cupy
         self._stream = cupy.cuda.get_current_stream()

@@ -2,8 +2,8 @@
 
 import os
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import prod
 from typing import cast
@@ -22,16 +22,13 @@ except ImportError as error:
 
 from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
-    Binding,
+    BoundParts,
     Bytes,
     Contents,
     DeviceProgram,
     Grid,
-    LatestPrograms,
+    LaunchingBackend,
     MeasuredTimes,
-    Recent,
-    check_parts,
-    device_programs,
 )
 from loopyperf.measurement.backends.opencl_program import CacheFlush, OpenCLLaunch, OpenCLLaunchSequence, OpenCLProgram
 from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment, Threads
@@ -61,13 +58,16 @@ def choose_opencl_device(name: str | None = None) -> cl.Device:
     devices = available_devices()
     if not devices:
         raise BackendError(f"no OpenCL device found on any platform; {INSTALL}")
+    found = "; ".join(map(_full_name, devices))
     if name is None:
-        return _default_device()
+        try:
+            return cl.choose_devices(interactive=False)[0]
+        except (RuntimeError, cl.Error) as error:
+            raise BackendError(f"pyopencl chose no device ({error}); pass the name of one of: {found}") from error
     wanted = name.casefold()
     for device in devices:
         if wanted in _full_name(device).casefold():
             return device
-    found = "; ".join(_full_name(device) for device in devices)
     raise BackendError(f"no OpenCL device matches {name!r}; available: {found}")
 
 
@@ -90,7 +90,11 @@ def available_devices() -> tuple[cl.Device, ...]:
         platforms = cl.get_platforms()
     except cl.Error as error:
         raise BackendError(f"no OpenCL platform found ({error}); {INSTALL}") from error
-    return tuple(device for platform in platforms for device in _devices_of(platform))
+    devices: list[cl.Device] = []
+    for platform in platforms:
+        with suppress(cl.Error):  # a driver without devices raises an error
+            devices += platform.get_devices()
+    return tuple(devices)
 
 
 def opencl_environment(device: cl.Device) -> Environment:
@@ -167,63 +171,8 @@ def pocl_threads(device: cl.Device) -> Threads:
     return int(threads) if threads.isdecimal() else "unset"
 
 
-def _default_device() -> cl.Device:
-    try:
-        return cl.choose_devices(interactive=False)[0]
-    except (RuntimeError, cl.Error) as error:
-        found = "; ".join(_full_name(device) for device in available_devices())
-        raise BackendError(f"pyopencl chose no device ({error}); pass the name of one of: {found}") from error
-
-
-def _devices_of(platform: cl.Platform) -> list[cl.Device]:
-    try:
-        return platform.get_devices()
-    except cl.Error:
-        # A driver without devices raises an error.
-        return []
-
-
 def _full_name(device: cl.Device) -> str:
     return f"{device.platform.name}: {device.name.strip()}"
-
-
-# }}}
-
-
-# {{{ parts of a kernel on an OpenCL device: its own device programs, launched with fewer groups
-
-
-class OpenCLBoundKernel:
-    """A kernel with its arguments on a device, ready to run in parts."""
-
-    def __init__(
-        self,
-        launches: OpenCLLaunchSequence,
-        queue: cl.CommandQueue,
-        naming: Callable[[], AbstractContextManager[None]],
-        evict: Callable[[int], None],
-    ) -> None:
-        """Store the *launches* of a run; *naming* adds the case to errors, *evict* touches bytes of other memory."""
-        self._launches, self._queue, self._naming, self._evict = launches, queue, naming, evict
-
-    @property
-    def programs(self) -> tuple[DeviceProgram, ...]:
-        """Return the device programs that have groups in a run."""
-        return device_programs(
-            [(each.kernel.function_name, each.groups, self._saturation(each)) for each in self._launches.launches]
-        )
-
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
-        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
-        own = [each for each in self._launches.launches if each.kernel.function_name == program]
-        check_parts(program, len(own), grids)
-        cut = tuple(launch.of_groups(grid) for launch, grid in zip(own, grids, strict=True))
-        before = partial(self._evict, evicted) if evicted else None
-        with self._naming():
-            return OpenCLLaunchSequence(cut, self._launches.arguments).time(self._queue, runs, before)
-
-    def _saturation(self, launch: OpenCLLaunch) -> int:
-        return groups_at_once(self._queue.device, launch.kernel, prod(launch.local_size))
 
 
 # }}}
@@ -232,42 +181,31 @@ class OpenCLBoundKernel:
 # {{{ the backend
 
 
-class OpenCLBackend:
+class OpenCLBackend(LaunchingBackend[OpenCLProgram, cl.Buffer, OpenCLLaunchSequence]):
     """Backend that compiles and verifies each configuration once and times it at any number of sizes.
 
-    The programs of the latest two configurations are kept, each with the buffers of its latest size.
+    Attributes
+    ----------
+    environment : Environment
+        The device, its driver and the versions of the code generators.
+    limits : DeviceLimits
+        The resource limits of the device.
     """
 
-    def __init__(self, device: str | None = None, dynamic_local_memory: int = 0) -> None:
+    def __init__(self, device: str | None = None) -> None:
         """Use the first device whose name or platform name contains *device*; without it, pyopencl's choice.
-
-        Each group allocates *dynamic_local_memory* additional bytes that it does not use, which reduces the number of
-        resident groups per core; a processor runs one group per core anyway, so there it only serves for testing.
 
         Raises :class:`BackendError` if there is no such device or its driver cannot compile; warns if PoCL's number of
         threads is not configured.
         """
+        super().__init__()
         chosen = choose_opencl_device(device)
-        self._dynamic_local_memory = dynamic_local_memory
-        self._environment = opencl_environment(chosen)
-        self._limits = opencl_limits(chosen)
+        self.environment = opencl_environment(chosen)
+        self.limits = opencl_limits(chosen)
         self._context = cl.Context([chosen])
         check_compiler(self._context)
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-        self._binding = Binding(self._buffer, self._download, self._run)
-        self._programs = LatestPrograms(self._compiled, self._bound)
-        self._partial: Recent[Configuration, OpenCLProgram] = Recent(1, lambda one, other: one is other)
         self._flush: CacheFlush | None = None
-
-    @property
-    def environment(self) -> Environment:
-        """Return the device, its driver and the versions of the code generators."""
-        return self._environment
-
-    @property
-    def limits(self) -> DeviceLimits:
-        """Return the resource limits of the device."""
-        return self._limits
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs of *case*, in order, by the wall clock and by the device's clock.
@@ -279,70 +217,80 @@ class OpenCLBackend:
         is lost.
         """
         with self._naming(case):
-            return self._programs.launches(case).time(self._queue, runs)
+            return self._bound(case).time(self._queue, runs)
 
-    def bound(self, case: BenchmarkCase, contents: Contents) -> OpenCLBoundKernel:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
         """Return *case* with its arguments on the device, some arrays only in part; see :class:`RunsParts`."""
+        device = self._queue.device
         with self._naming(case):
-            program = self._partial.get(case.configuration, self._compiled)
-            memory, scalars = self._binding.uploaded(case, program, contents)
-            launches = program.bind({**memory, **scalars})
-            for temporary in launches.temporaries:
+            sequence = self._partly_bound(case, contents)
+            for temporary in sequence.temporaries:
                 cl.enqueue_fill_buffer(self._queue, temporary, np.zeros(1, np.uint8), 0, temporary.size)
             self._queue.finish()
-        return OpenCLBoundKernel(launches, self._queue, partial(self._naming, case), self._evict)
+            launches = [
+                (
+                    each,
+                    DeviceProgram(
+                        each.kernel.function_name,
+                        (each.groups,),
+                        groups_at_once(device, each.kernel, prod(each.local_size)),
+                    ),
+                )
+                for each in sequence.launches
+            ]
+
+        def timed(parts: list[tuple[OpenCLLaunch, Grid]], runs: int, evicted: int) -> MeasuredTimes:
+            cut = tuple(launch.of_groups(grid) for launch, grid in parts)
+            before = partial(self._evict, evicted) if evicted else None
+            with self._naming(case):
+                return OpenCLLaunchSequence(cut, sequence.arguments).time(self._queue, runs, before)
+
+        return BoundParts(launches, timed)
 
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if that fails."""
         try:
             self._evict(None)
         except cl.Error as error:
-            raise MeasurementError(f"cannot flush the caches of {self._environment.device}: {error}") from error
+            raise MeasurementError(f"cannot flush the caches of {self.environment.device}: {error}") from error
 
     def _evict(self, nbytes: int | None) -> None:
         if self._flush is None:
             self._flush = CacheFlush(self._context)
         self._flush.run(self._queue, nbytes)
 
-    def _bound(self, case: BenchmarkCase, program: OpenCLProgram, is_checked: bool) -> OpenCLLaunchSequence:
-        return self._binding.bound(case, program, program.bind, is_checked)
+    def _compiled(self, configuration: Configuration) -> OpenCLProgram:
+        return OpenCLProgram(self._context, configuration.build())
+
+    def _launches(self, program: OpenCLProgram, arguments: Mapping[str, object]) -> OpenCLLaunchSequence:
+        return program.bind(arguments)
 
     def _run(self, launches: OpenCLLaunchSequence) -> None:
         launches.run(self._queue)
 
-    def _compiled(self, configuration: Configuration) -> OpenCLProgram:
-        return OpenCLProgram(self._context, configuration.build(), self._dynamic_local_memory)
-
-    def _download(self, buffer: cl.Buffer, like: Array) -> Array:
+    def _download(self, memory: cl.Buffer, like: Array) -> Array:
         result: Array = np.empty_like(like)
-        cl.enqueue_copy(self._queue, result, buffer)
+        cl.enqueue_copy(self._queue, result, memory)
         return result
 
-    def _buffer(self, array: Bytes) -> cl.Buffer:
-        return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
+    def _upload(self, contents: Bytes) -> cl.Buffer:
+        return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=contents)
 
     @contextmanager
     def _naming(self, case: BenchmarkCase) -> Generator[None]:
         try:
             yield
         except cl.Error as error:
-            if not self._answers():
+            try:  # a device that was lost does not copy a byte
+                cl.enqueue_copy(self._queue, np.empty(1, np.uint8), self._upload(np.zeros(1, np.uint8)))
+            except cl.Error:
                 raise BackendError(
-                    f"{case}: {self._environment.device} no longer responds ({error}); start again to resume from the "
+                    f"{case}: {self.environment.device} no longer responds ({error}); start again to resume from the "
                     "archive"
                 ) from error
             raise MeasurementError(f"{case}: {error}") from error
         except (LoopyError, MeasurementError) as error:
             raise MeasurementError(f"{case}: {error}") from error
-
-    def _answers(self) -> bool:
-        """Return whether the device still copies a byte after an error."""
-        try:
-            buffer = self._buffer(np.zeros(1, np.uint8))
-            cl.enqueue_copy(self._queue, np.empty(1, np.uint8), buffer)
-        except cl.Error:
-            return False
-        return True
 
 
 # }}}

@@ -5,7 +5,6 @@ and allocates global temporaries. It is executed once with a recorder instead of
 with its own OpenCL kernel object and arguments, can then be enqueued any number of times.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -31,7 +30,7 @@ from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches
 SOURCE = "kernel void touch(global int *bytes) { bytes[get_global_id(0)] += 1; }"
 TIMES_CACHE = 2
 """flushed bytes as a multiple of the reported cache: not every cache evicts the least recently used lines"""
-LEAST_ON_GPU, LEAST = 2**29, 2**26
+MIN_BYTES_ON_GPU, MIN_BYTES = 2**29, 2**26
 """minimum number of flushed bytes. GPU drivers report a cache closer to the cores (16 KiB on AMD), while the largest
 last-level caches have 256 MiB"""
 
@@ -42,7 +41,7 @@ class CacheFlush:
     def __init__(self, context: cl.Context) -> None:
         """Allocate and compile for the first device of *context*."""
         device = context.devices[0]
-        least = LEAST_ON_GPU if device.type & cl.device_type.GPU else LEAST
+        least = MIN_BYTES_ON_GPU if device.type & cl.device_type.GPU else MIN_BYTES
         touched = min(max(least, TIMES_CACHE * device.global_mem_cache_size), device.max_mem_alloc_size)
         self._integers = touched // np.dtype(np.int32).itemsize
         self._buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, touched)
@@ -62,20 +61,13 @@ class CacheFlush:
 # {{{ the program
 
 
-HostProgram = Callable[..., object]
-HEADER = re.compile(r"^(__kernel .*)\)$", re.MULTILINE)
-"""header of a device program in Loopy's code, which is on one line"""
-UNUSED = "__local uchar *unused_local_memory"
-"""an unused parameter that allocates local memory"""
-
-
 class OpenCLProgram:
     """A Loopy kernel compiled for a context."""
 
     kernel: LoopKernel
 
-    def __init__(self, context: cl.Context, unit: TranslationUnit, dynamic_local_memory: int = 0) -> None:
-        """Generate and compile the code of *unit*; a group allocates *dynamic_local_memory* additional bytes.
+    def __init__(self, context: cl.Context, unit: TranslationUnit) -> None:
+        """Generate and compile the code of *unit*.
 
         Raises :class:`MeasurementError` if its target is not :class:`loopy.PyOpenCLTarget`.
         """
@@ -88,9 +80,7 @@ class OpenCLProgram:
         with without_dumps():
             code = cast("TranslationUnitCodeGenerationResult", cast("object", lp.generate_code_v2(unit)))
         self._context = context
-        source = code.device_code() if not dynamic_local_memory else _with_unused_parameter(code.device_code())
-        self._program = cl.Program(context, source).build(options=self.kernel.options.build_options)
-        self._dynamic_local_memory = dynamic_local_memory
+        self._program = cl.Program(context, code.device_code()).build(options=self.kernel.options.build_options)
         self._host_code = code.host_code()
         self._host_name = code.host_programs[self.kernel.name].name
 
@@ -100,16 +90,13 @@ class OpenCLProgram:
         Raises :class:`MeasurementError` for more than 1000 launches.
         """
         recorder = _Recorder(self._context)
-        host = self._host_program(recorder)
-        passed = {name: arguments[name] for name in signature(host).parameters if name in arguments}
-        host(_FreshKernels(self._program, self._dynamic_local_memory), None, **passed, allocator=recorder.allocate)
-        return OpenCLLaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
-
-    def _host_program(self, recorder: "_Recorder") -> HostProgram:
         # The names in Loopy's host programs; `pack` without a prefix is for scalars that pyopencl cannot pack.
         namespace: dict[str, Any] = {"_lpy_cl": recorder, "_lpy_pack": pack, "pack": pack}
         exec(self._host_code, namespace)
-        return namespace[self._host_name]
+        host: Callable[..., object] = namespace[self._host_name]
+        passed = {name: arguments[name] for name in signature(host).parameters if name in arguments}
+        host(_FreshKernels(self._program), None, **passed, allocator=recorder.allocate)
+        return OpenCLLaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
 
 
 class OpenCLLaunch(NamedTuple):
@@ -190,27 +177,11 @@ class _KeptBuffer(cl.Buffer):
 class _FreshKernels:
     """Stand-in for a program's kernels: each access creates a new kernel object, so that its arguments stay set."""
 
-    def __init__(self, program: cl.Program, dynamic_local_memory: int) -> None:
-        self._program, self._dynamic_local_memory = program, dynamic_local_memory
+    def __init__(self, program: cl.Program) -> None:
+        self._program = program
 
     def __getattr__(self, name: str) -> cl.Kernel:
-        if not self._dynamic_local_memory:
-            return cl.Kernel(self._program, name)
-        kernel = _KernelWithUnusedMemory(self._program, name)
-        kernel.set_arg(kernel.num_args, cast("Any", cl.LocalMemory(self._dynamic_local_memory)))
-        return kernel
-
-
-class _KernelWithUnusedMemory(cl.Kernel):
-    """A kernel that hides its last parameter from the host program, which asserts the number of parameters."""
-
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        return value - 1 if name == "num_args" else value
-
-
-def _with_unused_parameter(source: str) -> str:
-    return HEADER.sub(lambda header: f"{header[1]}{'' if header[1].endswith('(') else ', '}{UNUSED})", source)
+        return cl.Kernel(self._program, name)
 
 
 class _Recorder:

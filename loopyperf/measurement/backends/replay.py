@@ -7,7 +7,6 @@ from pathlib import Path
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
-from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.records import Key, Measurement
 
 Place = tuple[int, int]
@@ -15,7 +14,7 @@ Place = tuple[int, int]
 
 
 class ReplayBackend:
-    """Backend that returns the samples of *archive* in order, with the recorded environment and limits.
+    """Backend that returns the samples of *archive* in order, with the recorded ``environment`` and ``limits``.
 
     It reproduces a campaign of the same kernels by the same protocol sample by sample.
 
@@ -28,21 +27,11 @@ class ReplayBackend:
         recording = read_archive(self._path)
         if not recording.runs:
             raise ArchiveError(f"archive {archive} has no run to replay; use another archive path")
-        self._run = recording.runs[-1]
+        self.environment, self.limits = recording.runs[-1].environment, recording.runs[-1].limits
         self._recorded: dict[Key, list[Measurement]] = defaultdict(list)
         for measurement in recording.measurements:
             self._recorded[_of_any_kind(measurement.key)].append(measurement)
         self._places: dict[Key, Place] = {}
-
-    @property
-    def environment(self) -> Environment:
-        """Return the environment of the recorded run."""
-        return self._run.environment
-
-    @property
-    def limits(self) -> DeviceLimits:
-        """Return the limits of the recorded device."""
-        return self._run.limits
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the next *runs* recorded samples of *case*, in recording order, its probe included.
@@ -62,7 +51,8 @@ class ReplayBackend:
         while len(takes[number].samples) < begin + runs:
             number, begin = (number + 1) % len(takes), 0
         self._places[key] = number, begin + runs
-        return _part(takes[number], slice(begin, begin + runs))
+        take, part = takes[number], slice(begin, begin + runs)
+        return MeasuredTimes(take.samples[part], take.device_samples and take.device_samples[part])
 
     def empty_caches(self) -> None:
         """Do nothing, since recorded samples do not depend on caches."""
@@ -70,8 +60,3 @@ class ReplayBackend:
 
 def _of_any_kind(key: Key) -> Key:
     return key._replace(kind="measurement")
-
-
-def _part(take: Measurement, runs: slice) -> MeasuredTimes:
-    device = None if take.device_samples is None else take.device_samples[runs]
-    return MeasuredTimes(take.samples[runs], device)

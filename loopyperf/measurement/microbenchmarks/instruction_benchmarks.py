@@ -234,14 +234,11 @@ def _found(name: str, kernel_class: str, taken: Sequence[Pace], core: Core, meas
 # {{{ evaluation of each microbenchmark
 
 
-def _chain(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
-    return _hull(name, CHAIN, taken, core)
-
-
-def _hull(name: str, how: str, taken: Sequence[Pace], core: Core) -> Latencies:
+def _chain(name: str, taken: Sequence[Pace], core: Core, how: str = CHAIN) -> Latencies:
     hull = hull_of(taken, core)
-    completion = hull.completion or hull.at_most
-    return Latencies(name, hull.issue, completion, _described(how, hull), at_most=hull.completion is None)
+    warps, worst = f"{hull.warps[0]} to {hull.warps[-1]} warps", in_percent(hull.residual, 1)
+    how = f"{how} at {warps} on a core, largest residual {worst}"
+    return Latencies(name, hull.issue, hull.completion or hull.at_most, how, at_most=hull.completion is None)
 
 
 def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:
@@ -250,14 +247,9 @@ def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:
     return boat_hull(warps, [core.cycles(pace) for pace in taken], [pace.steps for pace in taken])
 
 
-def _described(how: str, hull: BoatHull) -> str:
-    warps, worst = f"{hull.warps[0]} to {hull.warps[-1]} warps", in_percent(hull.residual, 1)
-    return f"{how} at {warps} on a core, largest residual {worst}"
-
-
 def _local(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
     plain = [pace for pace in taken if pace.sizes["degree"] == 1]
-    return _hull(name, "dependent loads, index arithmetic included,", plain, core)
+    return _chain(name, plain, core, "dependent loads, index arithmetic included,")
 
 
 def _barrier(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
@@ -271,18 +263,14 @@ def _barrier(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
 
 def _loop(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
     """Use that an iteration of a loop takes c + s·steps, where c is Λ for one warp and Wλ for W warps on a core."""
+    most = max(core.warps(pace) for pace in taken)
+    parts = ([pace for pace in taken if (core.warps(pace) == most) is are_many] for are_many in (False, True))
     few, many = (
         straight_line([pace.sizes["steps"] for pace in part], [core.cycles(pace) / pace.rounds for pace in part])
-        for part in _few_and_many(taken, core)
+        for part in parts
     )
-    most = max(core.warps(pace) for pace in taken)
     how = f"loops around chains of {min(pace.sizes['steps'] for pace in taken)} or more steps, at 1 and {most} warps"
     return Latencies(name, many.intercept.times(1 / most), few.intercept, how)
-
-
-def _few_and_many(taken: Sequence[Pace], core: Core) -> tuple[list[Pace], list[Pace]]:
-    most = max(core.warps(pace) for pace in taken)
-    return [pace for pace in taken if core.warps(pace) < most], [pace for pace in taken if core.warps(pace) == most]
 
 
 # }}}

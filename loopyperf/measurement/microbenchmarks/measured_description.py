@@ -69,9 +69,9 @@ from loopyperf.units import listed
 KERNEL = "iterative barrier"
 KINDS = {"alu": "fma f32", "barrier": BARRIER}
 """subsystems of the graph and the instructions that they execute"""
-PARTS = 100
+MAX_DENOMINATOR = 100
 """maximum denominator of a latency in cycles: the simulator is exact and counts in a common denominator of all"""
-PASSES = 64
+ITERATIONS = 64
 """iterations of the shorter of two simulations; the longer has twice as many. The difference has no end effects"""
 
 
@@ -108,7 +108,7 @@ def _lambdas(known: Mapping[str, Latencies], name: str) -> Lambdas | None:
 
 
 def _simple(cycles: float) -> Fraction:
-    return Fraction(cycles).limit_denominator(PARTS)
+    return Fraction(cycles).limit_denominator(MAX_DENOMINATOR)
 
 
 def _simulated(pace: Pace, core: Core, timing: Mapping[str, Lambdas]) -> float:
@@ -120,9 +120,9 @@ def _simulated(pace: Pace, core: Core, timing: Mapping[str, Lambdas]) -> float:
             timing,
             Execution(warps, groups, groups),
         ).cycles
-        for trips in (PASSES, 2 * PASSES)
+        for trips in (ITERATIONS, 2 * ITERATIONS)
     )
-    return (many - few) / PASSES
+    return (many - few) / ITERATIONS
 
 
 # }}}
@@ -350,9 +350,9 @@ def _size(nbytes: int, source: str) -> Quantity:
 
 KERNELS = "measurement_kernels/microbenchmarks"
 """folder of the kernel files, separate from those used for fits"""
-NAMED = 4
+MAX_NAMED = 4
 """maximum number of configurations named in a refusal"""
-QUICK = 50.0
+QUICK_SECONDS = 50.0
 """seconds of measuring in a quick run"""
 
 
@@ -387,11 +387,11 @@ def microbenchmark(
     def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
         failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
 
-    limit = TimeLimit(QUICK) if quick else None
+    limit = TimeLimit(QUICK_SECONDS) if quick else None
     recording = measure(machine, chosen, path, protocol, progress, on_failure, limit=limit)
     if limit is not None and limit.left_out:
         names = (f"{name} {left.label}" for name, left in limit.left_out)
-        failures.append(Refusal(listed(names, NAMED, "; "), "no time in a quick run"))
+        failures.append(Refusal(listed(names, MAX_NAMED, "; "), "no time in a quick run"))
     report_stage("evaluating", progress)
     described = describe(recording, clock)
     if archive is None:

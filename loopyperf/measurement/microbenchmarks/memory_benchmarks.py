@@ -20,11 +20,11 @@ from loopyperf.units import in_percent
 # next. For the first plateau two points suffice; if it is missing, the level of the others is unknown.
 
 
-ALIKE = 1.2
+PLATEAU_RATIO = 1.2
 """maximum ratio of neighboring times on a plateau"""
-APART = 1.3
+LEVEL_RATIO = 1.3
 """minimum ratio of the latencies of two levels"""
-POINTS, FEWEST = 3, 2
+MIN_POINTS, MIN_FIRST_POINTS = 3, 2
 """minimum number of points on a plateau, and on the first one"""
 
 
@@ -47,9 +47,9 @@ def memory_levels(times: Mapping[int, float]) -> tuple[Plateau, ...]:
     """
     points = sorted(times.items())
     first, *others = _steps(points)
-    if len(first) < FEWEST:
+    if len(first) < MIN_FIRST_POINTS:
         return ()
-    steps = [first, *(step for step in others if len(step) >= POINTS)]
+    steps = [first, *(step for step in others if len(step) >= MIN_POINTS)]
     return tuple(_level(step, points) for step in _merged(steps))
 
 
@@ -60,7 +60,7 @@ def _steps(points: Step) -> list[Step]:
     """Divide the points into sequences in which each time is close to the previous one."""
     found: list[Step] = [points[:1]]
     for before, point in pairwise(points):
-        if 1 / ALIKE <= point[1] / before[1] <= ALIKE:
+        if 1 / PLATEAU_RATIO <= point[1] / before[1] <= PLATEAU_RATIO:
             found[-1].append(point)
         else:
             found.append([point])
@@ -71,7 +71,7 @@ def _merged(steps: Sequence[Step]) -> list[Step]:
     """Merge plateaus with similar latencies, caused by large pages or distant parts of a cache."""
     found: list[Step] = []
     for step in steps:
-        if found and _typical(step) / _typical(found[-1]) < APART:
+        if found and _typical(step) / _typical(found[-1]) < LEVEL_RATIO:
             found[-1] = [*found[-1], *step]
         else:
             found.append(step)
@@ -81,7 +81,7 @@ def _merged(steps: Sequence[Step]) -> list[Step]:
 def _level(step: Step, points: Step) -> Plateau:
     typical = _typical(step)
     times = np.array([time for _, time in step])
-    holds = max(nbytes for nbytes, time in step if time <= ALIKE * typical)
+    holds = max(nbytes for nbytes, time in step if time <= PLATEAU_RATIO * typical)
     larger = [nbytes for nbytes, _ in points if nbytes > holds]
     error = float(times.std(ddof=1)) / len(step) ** 0.5
     return Plateau(Estimated(typical, error), holds, min(larger, default=None))
@@ -104,9 +104,9 @@ def _typical(step: Step) -> float:
 # first expression is the greater one exactly where it applies, so that t is the maximum of the two.
 
 
-CLEARLY = 3
+KINK_DEVIATIONS = 3
 """distance from the kink beyond which a point counts as flat or rising, in its standard deviations"""
-FAR = 0.25
+MAX_DEVIATION = 0.25
 """relative deviation that only one outlier may exceed"""
 
 
@@ -147,8 +147,8 @@ def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int |
     spread = _spread(deviations)
     _check_shape(number, taken / length, deviations)
     saturation = number * issue / completion
-    rising = int((saturation > 1 + CLEARLY * spread + 1e-6).sum())
-    flat = int((saturation < 1 - CLEARLY * spread - 1e-6).sum())
+    rising = int((saturation > 1 + KINK_DEVIATIONS * spread + 1e-6).sum())
+    flat = int((saturation < 1 - KINK_DEVIATIONS * spread - 1e-6).sum())
     fewest = number == number.min()
     return BoatHull(
         issue=Estimated(issue, issue * spread / rising**0.5) if rising > 1 else None,
@@ -173,13 +173,13 @@ def _check(warps: Values, cycles: Values, instructions: Values) -> None:
 
 
 def _check_shape(warps: Values, each: Values, deviations: Values) -> None:
-    far = int((np.abs(np.expm1(deviations)) > FAR).sum())
+    far = int((np.abs(np.expm1(deviations)) > MAX_DEVIATION).sum())
     if far > 1:
         times = ", ".join(f"{cycles:.3g} at {count:.0f}" for count, cycles in sorted(zip(warps, each, strict=True)))
         raise MeasurementError(
             f"the times do not follow a latency-throughput curve, flat and then rising with the warps: {far} of them "
-            f"deviate by more than {in_percent(FAR)}; cycles per instruction by warps: {times}; measure again on an "
-            "idle device (on a processor, the compiler may treat large groups differently)"
+            f"deviate by more than {in_percent(MAX_DEVIATION)}; cycles per instruction by warps: {times}; measure "
+            "again on an idle device (on a processor, the compiler may treat large groups differently)"
         )
 
 
@@ -217,9 +217,9 @@ CHASE, STREAM, LOCAL = "pointer chase", "streaming", "local memory"
 """names of the kernel files"""
 WORD = 4
 """bytes per load"""
-FOOT = 2**13
+SMALLEST_CACHE = 2**13
 """bytes that fit the nearest cache of any device; with larger sizes only, the level of L1 is unknown"""
-BEYOND = {False: 4, True: 16}
+MEMORY_RATIO = {False: 4, True: 16}
 """multiple of the driver's cache size, on processors (False) and GPUs (True), beyond which an array is in the device's
 own memory. NVIDIA's OpenCL driver reports the L1 caches, which on A100 and H100 are a twelfth of the L2 cache"""
 CONFLICT = 0.2
@@ -258,8 +258,8 @@ def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
     chased = paces(recording, CHASE)
     far = _own_memory(chased, recording.runs[-1].limits, core)
     near = {_visited(pace): core.cycles_each(pace) for pace in chased if far is None or _visited(pace) < far.holds / 2}
-    levels = memory_levels(near) if min(near, default=FOOT + 1) <= FOOT else ()
-    caches = [level for level in levels if far is None or APART * level.latency.value < far.latency.value]
+    levels = memory_levels(near) if min(near, default=SMALLEST_CACHE + 1) <= SMALLEST_CACHE else ()
+    caches = [level for level in levels if far is None or LEVEL_RATIO * level.latency.value < far.latency.value]
     found = {f"L{number}": level for number, level in enumerate(caches, start=1)} | ({DRAM: far} if far else {})
     streamed = streams(recording)
     below = [0, *(level.holds for level in found.values())]
@@ -272,7 +272,7 @@ def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
 def _own_memory(chased: Sequence[Pace], limits: DeviceLimits, core: Core) -> Plateau | None:
     """Return the device's own memory from the largest arrays; None if all of them may fit a cache."""
     largest = max(map(_visited, chased), default=0)
-    if limits.cache is None or largest < BEYOND[limits.warp_size > 1] * limits.cache:
+    if limits.cache is None or largest < MEMORY_RATIO[limits.warp_size > 1] * limits.cache:
         return None
     far = [pace for pace in chased if _visited(pace) >= largest / 2]
     times = [core.cycles_each(pace) for pace in far]

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from parts.held_out_intervals import interval_coverage
 
-from loopyperf.calibration.fitting import interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES, possible
 from loopyperf.errors import CalibrationError, LoopyperfWarning

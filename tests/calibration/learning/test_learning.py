@@ -13,13 +13,13 @@ from loopyperf.calibration.residual_model import RECIPES, ResidualModel
 from loopyperf.calibration.training import (
     Answers,
     Example,
-    FittedBase,
     Lesson,
-    UnfittedBase,
     cross_validated,
+    fitted_base,
     learn,
     out_of_fold,
     scores,
+    unfitted_base,
 )
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
@@ -29,7 +29,7 @@ from tests.synthetic_training_sets import CLASSES, MADE_UP, examples
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 pytest.importorskip("sklearn", reason="the extra learn")
-BASE = UnfittedBase("made up")
+BASE = unfitted_base("made up")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_residuals_of_a_fitted_base_use_fits_to_other_classes():
         Example(Observation(f"class {place % 3}", "", {}, {"launches": 1}, 1e-6 * 2.0 ** (place % 3)), Features({}))
         for place in range(12)
     ]
-    base = FittedBase(CANDIDATES[0])
+    base = fitted_base(CANDIDATES[0])
     ratios = out_of_fold(base, rows) / [row.observation.seconds for row in rows]
     # The fit minimizes the relative errors of two of the times 1, 2 and 4 µs; its weight is Σ 1/t over Σ 1/t².
     assert ratios[:3] == pytest.approx([(3 / 4) / (5 / 16), (5 / 4) / (17 / 16) / 2, (3 / 2) / (5 / 4) / 4], rel=1e-3)
@@ -151,7 +151,7 @@ def test_rounding_errors_of_the_base_do_not_change_the_model(recipe: str):
     assert [row.base for row in rows] != [row.base for row in other]
     assert first.targets.tolist() == second.targets.tolist()
     parameters = first.searched(recipe)
-    predictions = [lesson.taught(recipe, parameters).predict(first.features).tolist() for lesson in (first, second)]
+    predictions = [lesson.trained(recipe, parameters).predict(first.features).tolist() for lesson in (first, second)]
     assert predictions[0] == predictions[1]
 
 

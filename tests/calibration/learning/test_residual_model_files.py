@@ -85,7 +85,7 @@ def test_files_of_another_type_are_refused(learned: ResidualModel, tmp_path: Pat
         load_residual_model(path)
     for text, problem in (
         ("{", "is corrupt"),
-        ("[]", "is not a valid residual model"),
+        ("[]", "is not a residual model file: .* got list"),
         ('{"schema": 2}', "reads schemas up to 1; upgrade: pip install"),
         ('{"schema": 1, "model": "linear"}', "is not a valid residual model"),
     ):

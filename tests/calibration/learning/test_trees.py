@@ -5,12 +5,12 @@ import pytest
 
 from loopyperf.calibration import residual_model as regressors
 from loopyperf.calibration.problem import Vector
-from loopyperf.calibration.training import Lesson, UnfittedBase, cross_validated, scores
+from loopyperf.calibration.training import Lesson, cross_validated, scores, unfitted_base
 from tests.synthetic_training_sets import examples
 
 pytest.importorskip("sklearn", reason="the extra learn")
 pytestmark = pytest.mark.slow
-BASE = UnfittedBase("made up")
+BASE = unfitted_base("made up")
 
 
 def test_trees_learn_systematic_errors_but_less_than_svr():
@@ -30,7 +30,7 @@ def test_averaging_boosters_reduces_dependence_on_the_seed(monkeypatch: pytest.M
         predictions: list[Vector] = []
         for seed in range(8):
             monkeypatch.setattr(regressors, "SEED", seed)
-            predictions.append(lesson.taught("trees", {"max_depth": 2, "n_estimators": 60}).predict(lesson.features))
+            predictions.append(lesson.trained("trees", {"max_depth": 2, "n_estimators": 60}).predict(lesson.features))
         return float(np.std(predictions, axis=0).mean())
 
     assert scatter(regressors.BOOSTERS) < 0.45 * scatter(1)

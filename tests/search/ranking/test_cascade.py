@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopyperf.models.result import Breakdown, Estimate
 from loopyperf.search.cascade import Beaten, Cascade
 from loopyperf.search.task import Task, Unanswered
-from loopyperf.search.tasks_in_flight import TaskRunner
+from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant
 from tests.kernels import doubled
 

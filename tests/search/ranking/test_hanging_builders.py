@@ -14,8 +14,8 @@ import pytest
 import loopyperf as lpp
 from loopyperf import executors as own_processes
 from loopyperf.executors import Processes
-from loopyperf.search import tasks_in_flight as in_flight
-from loopyperf.search.tasks_in_flight import TaskRunner
+from loopyperf.search import task_runner as in_flight
+from loopyperf.search.task_runner import TaskRunner
 from tests.kernels import doubled
 
 ROOT = Path(__file__).parents[3]
@@ -80,7 +80,7 @@ def test_alarm_is_used_where_no_process_can_be_started(reason, monkeypatch):
         monkeypatch.setattr(in_flight, "may_be_started", lambda: False)
     else:
         monkeypatch.setattr(own_processes.multiprocessing, "get_start_method", lambda **_: "spawn")
-    monkeypatch.setattr(in_flight, "process_pool", None)
+    monkeypatch.setattr(in_flight, "ProcessPool", None)
     assert dict(TaskRunner(abs, limit=10).about([-1, 2])) == {-1: 1, 2: 2}
 
 

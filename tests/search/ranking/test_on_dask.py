@@ -4,11 +4,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from typing import Any
 
 import loopy as lp
@@ -98,11 +96,10 @@ def test_killed_worker_loses_no_variants(client, fit, tmp_path):
 
 
 def test_variant_that_kills_every_worker_fails_and_others_are_ranked(client, fit):
-    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     ranking = lpp.rank(variants("a", "b") | {"deadly": deadly}, n=4096, fit=fit, executor=client.get_executor())
     assert same(ranking, lpp.rank(variants("a", "b"), n=4096, fit=fit))
-    assert ranking.failures == {"deadly": "the worker process died (exit status -9)"}
-    assert ranking.notes == ("the executor lost tasks (KilledWorker); they ran in other processes",)
+    assert ranking.failures["deadly"].startswith("KilledWorker")
+    assert (len(ranking.failures), ranking.notes) == (1, ())
     client.wait_for_workers(WORKERS, timeout=30)
 
 
@@ -151,16 +148,3 @@ def test_ranking_completes_after_its_cluster_is_closed(fit, tmp_path):
     assert same(ranking, lpp.rank(builders, n=4096, fit=fit))
     assert ranking.notes
     assert all("ran in other processes" in note for note in ranking.notes)
-
-
-@pytest.mark.slow
-def test_unfinished_tasks_of_a_closed_cluster_run_in_other_processes(fit):
-    class Silent(Executor):
-        _client = SimpleNamespace(status="closed", nthreads=lambda: {"worker": 1})
-
-        def submit(self, *_: object, **__: object) -> Future:
-            return Future()
-
-    ranking = lpp.rank(variants("a"), n=4096, fit=fit, executor=Silent())
-    assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
-    assert ranking.notes == ("the executor was closed; its remaining tasks ran in other processes",)

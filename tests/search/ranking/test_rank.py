@@ -238,7 +238,7 @@ def test_ranking_of_only_failures_has_no_best(fit):
         ([5], "variant number 0 must be"),
         ([("a", 5)], "variant number 0 must be"),
         ("abc", "variants must be a list, or a mapping"),
-        (doubled(), "got one program, doubled; for a single program, use estimate"),
+        (doubled(), "got one program; for a single program, use estimate"),
         (doubled, "variants must be a list, or a mapping"),
     ],
 )

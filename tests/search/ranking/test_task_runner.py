@@ -6,7 +6,7 @@ import pickle
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock, Thread
 
@@ -14,9 +14,9 @@ import pytest
 
 from loopyperf.errors import ParameterError
 from loopyperf.executors import Processes
-from loopyperf.search import tasks_in_flight as workers
+from loopyperf.search import task_runner as workers
 from loopyperf.search.task import Unanswered, failed
-from loopyperf.search.tasks_in_flight import TaskRunner, Workers, number_of_workers
+from loopyperf.search.task_runner import TaskRunner, number_of_workers
 
 
 def doubled(number: int) -> int:
@@ -47,10 +47,10 @@ def dying(number: int) -> int:
     return number
 
 
-def raising(number: int) -> int:
-    """Raise an exception that ends a program, without a signal."""
-    if number < 3:
-        raise (KeyboardInterrupt, GeneratorExit, SystemExit)[number]
+def exiting(number: int) -> int:
+    """Return the number; 0 ends the program."""
+    if not number:
+        raise SystemExit
     return number
 
 
@@ -82,10 +82,9 @@ def test_dead_worker_is_reported_for_every_kind_of_exit(number):
 
 
 @pytest.mark.parametrize("executor", [lambda: None, lambda: Processes(2), lambda: ThreadPoolExecutor(2)])
-def test_exit_exceptions_without_a_signal_are_reported(executor):
-    found = run_tasks(TaskRunner(raising, executor()), list(range(5)))
-    assert [found[each].reason for each in range(3)] == ["KeyboardInterrupt", "GeneratorExit", "SystemExit"]
-    assert (found[3], found[4]) == (3, 4)
+def test_exit_of_a_task_is_reported(executor):
+    found = run_tasks(TaskRunner(exiting, executor()), [0, 1])
+    assert (found[0].reason, found[1]) == ("SystemExit", 1)
 
 
 def interrupting(number: int) -> int:
@@ -215,40 +214,6 @@ def test_first_result_of_an_executor_may_take_longer(monkeypatch):
     assert runner.notes == ["no worker of the executor responded within 1.5 s; the executor was abandoned"]
 
 
-class LosingExecutor(Executor):
-    """Runs each task at once, except that the first one is lost, in one of several ways."""
-
-    def __init__(self, lost: Exception) -> None:
-        self.lost: Exception | None = lost
-        self.done: list[object] = []
-
-    def submit(self, function, /, *arguments):
-        future: Future[object] = Future()
-        if self.lost is None:
-            self.done += arguments
-            future.set_result(function(*arguments))
-        elif isinstance(self.lost, CancelledError):
-            future.cancel()
-            future.set_running_or_notify_cancel()
-        else:
-            future.set_exception(self.lost)
-        self.lost = None
-        return future
-
-
-KilledWorker = type("KilledWorker", (Exception,), {"__doc__": "Called like dask's."})
-
-
-@pytest.mark.parametrize("lost", [CancelledError(), KilledWorker("worker 3")], ids=lambda error: type(error).__name__)
-def test_lost_task_runs_elsewhere_and_the_executor_runs_the_rest(lost):
-    executor = LosingExecutor(lost)
-    runner = TaskRunner(doubled, executor)
-    assert run_tasks(runner, [1, 2, 3]) == {1: 2, 2: 4, 3: 6}
-    assert executor.done == [2, 3]
-    name = type(lost).__name__
-    assert runner.notes == [f"the executor lost tasks ({name}); they ran in other processes"]
-
-
 class ClosedExecutor(Executor):
     """Raises its own error on submit, as a closed dask client does."""
 
@@ -311,21 +276,6 @@ def test_number_of_workers_of_each_executor():
     assert number_of_workers(ClientExecutor(Client(4, 4, 2))) == 10
     assert number_of_workers(ClientExecutor(Client())) == 1
     assert number_of_workers(SilentExecutor(0)) == os.cpu_count()
-
-
-def test_number_of_workers_is_updated_after_a_while(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
-    client = Client(2)
-    counted = Workers(ClientExecutor(client))
-    assert counted.number == 2
-    client.threads = {0: 2, 1: 2}
-    assert counted.number == 2
-    now[0] = 11.0
-    assert counted.number == 4
-    client.nthreads = None  # the client is dead
-    now[0] = 22.0
-    assert counted.number == 4
 
 
 # }}}

@@ -15,7 +15,7 @@ from loopyperf.models.result import Breakdown, Estimate
 from loopyperf.search.search import Exploration
 from loopyperf.search.space import Adviser, sampler_of, spaced
 from loopyperf.search.task import Task, Unanswered
-from loopyperf.search.tasks_in_flight import TaskRunner
+from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant
 from tests.kernels import doubled
 

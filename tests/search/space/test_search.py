@@ -88,7 +88,7 @@ def test_points_that_cannot_be_built_are_failures_with_reasons(fit):
 def test_small_space_is_searched_exhaustively_unless_trials_are_fewer(fit, monkeypatch):
     assert lpp.search(build, GROUPS, n=4096, fit=fit, trials=14).optimizer == "exhaustive"
     assert lpp.search(build, GROUPS, n=4096, fit=fit, trials=13).optimizer == "tpe"
-    monkeypatch.setattr(searching, "FEW", 13)
+    monkeypatch.setattr(searching, "MAX_EXHAUSTIVE", 13)
     assert lpp.search(build, GROUPS, n=4096, fit=fit).optimizer == "tpe"
 
 
