@@ -1,6 +1,5 @@
 """``loopyperf diff``: explain the difference between two kernels, or one kernel at two sizes or on two devices."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,6 @@ def diff_command(output: Path | None, form: Form, **options: Any) -> None:
     Each FUNCTION in FILE.py returns a kernel. Without a second kernel, the first is compared with itself at the sizes
     of --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
     """
-    if output is not None:
-        # Report a missing Jinja2 or matplotlib before the analysis.
-        import_module("loopyperf.explain.report")
     answer = _compared(**options)
     path = {} if output is None else {"path": str(answer.save(output))}
     print_in(form, lambda: [answer.report_text()], answer.records, lambda: {**path, **answer.to_dict()})

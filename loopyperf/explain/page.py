@@ -1,4 +1,4 @@
-"""Render the HTML pages of a report and of a difference from Jinja2 templates.
+"""Render the HTML page of a report from Jinja2 templates.
 
 Jinja2 escapes everything except plots, highlighted source, style and script, which are made here. The content security
 policy of a page allows no other script and no network access.
@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -17,8 +17,6 @@ from typing import Any, cast
 from loopyperf.display import Table
 from loopyperf.errors import LoopyperfError, by_reason, in_short
 from loopyperf.explain.diagnosis import Diagnosis
-from loopyperf.explain.difference import Difference, signed
-from loopyperf.explain.difference_parts import LinePair
 from loopyperf.explain.drawings import embedded, memory_chart, timeline_chart, wait_class
 from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
@@ -27,7 +25,7 @@ from loopyperf.explain.plots.figures import Figure, style, with_legend
 from loopyperf.explain.plots.plot_roofline import draw_roofline
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.explain.waiting import STALLS
-from loopyperf.files import user_data_name
+from loopyperf.files import without_folders
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
 from loopyperf.units import amount, duration, in_percent, prefixed, printable, unbroken
@@ -43,13 +41,8 @@ except ImportError as error:
         f"reports need Jinja2 and Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
     ) from error
 
-DATA = "<data folder>"
-"""replacement for the path of the user's data folder"""
-PATH = re.compile(r"(?<![\w/>.~])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\"]+)+[/\\](?=[^\s/\\'\"])")
-"""matches the folders of an absolute path, up to the file name"""
 
-
-def without_folders(explanation: Explanation) -> Explanation:
+def _without_folders(explanation: Explanation) -> Explanation:
     """Return *explanation* with the folders of paths removed from reasons and notes.
 
     The kernel's source and description are not changed, because they are the user's own.
@@ -58,20 +51,14 @@ def without_folders(explanation: Explanation) -> Explanation:
     return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
 
 
-def sentence_without_folders(sentence: str) -> str:
-    """Return *sentence* with each path reduced to its file name."""
-    return PATH.sub("", sentence.replace(user_data_name(), DATA))
-
-
 def _on_device(on: OnDevice) -> OnDevice:
     estimates = {
-        name: replace(each, notes=tuple(map(sentence_without_folders, each.notes)))
-        for name, each in on.estimates.items()
+        name: replace(each, notes=tuple(map(without_folders, each.notes))) for name, each in on.estimates.items()
     }
-    roofline = on.roofline and replace(on.roofline, notes=tuple(map(sentence_without_folders, on.roofline.notes)))
+    roofline = on.roofline and replace(on.roofline, notes=tuple(map(without_folders, on.roofline.notes)))
     return replace(
         on,
-        name=sentence_without_folders(on.name),
+        name=without_folders(on.name),
         estimates=estimates,
         refusals=_reasons(on.refusals),
         roofline=roofline,
@@ -80,7 +67,7 @@ def _on_device(on: OnDevice) -> OnDevice:
 
 
 def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
-    return {sentence_without_folders(name): sentence_without_folders(reason) for name, reason in refusals.items()}
+    return {without_folders(name): without_folders(reason) for name, reason in refusals.items()}
 
 
 LIGHT, DARK = "default", "github-dark"
@@ -113,7 +100,7 @@ SHOWN = 0.01
 
 def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
     """Return *explanation* as a self-contained HTML document, which reloads itself if *is_watched*."""
-    explanation = without_folders(explanation)
+    explanation = _without_folders(explanation)
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
@@ -142,7 +129,7 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
 def first_screen_of(explanation: Explanation) -> str:
     """Return the first screen of the page as HTML for a notebook, whose own elements keep their style."""
     nested = re.sub(r"^( *)(?::root|html|body)(?= \{)", r"\1&", _style(), flags=re.MULTILINE)
-    screen = _environment().get_template("first_screen.html").render(_on_first_screen(without_folders(explanation)))
+    screen = _environment().get_template("first_screen.html").render(_on_first_screen(_without_folders(explanation)))
     style = f"<style>\n.loopyperf-report {{\n{nested}\n}}\n</style>"
     return printable(f'<div class="loopyperf-report">\n{style}\n{screen}</div>')
 
@@ -301,38 +288,3 @@ def _file(name: str) -> str:
 
 
 # }}}
-
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-
-
-def page_of_difference(difference: Difference) -> str:
-    """Return *difference* as a self-contained HTML document."""
-    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    environment.finalize = _unbroken
-    environment.filters.update(duration=duration, signed=signed)
-    longest = max((abs(each.change) for each in difference.lines), default=0.0)
-    return environment.get_template("diff.html").render(
-        difference=difference,
-        title=" and ".join(dict.fromkeys(each.kernel for each in difference.compared)),
-        bar=partial(_bar, longest),
-        of_longer=partial(_bar, max(difference.before, difference.after)),
-        sign=_sign,
-        notes=tuple(map(sentence_without_folders, difference.notes)),
-        style=Markup((TEMPLATE / "page.css").read_text(encoding="utf-8")),
-        policy=POLICY,
-        version=version("loopyperf"),
-    )
-
-
-def _sign(pair: LinePair, place: int) -> str:
-    """Return the prefix of a line that only one side has: minus for the first, plus for the second."""
-    if pair.before is None or (place and len(pair.texts) > 1):
-        return "+ "
-    return "\N{MINUS SIGN} " if pair.after is None or len(pair.texts) > 1 else ""
-
-
-def _bar(longest: float, seconds: float) -> float:
-    """Return the length of a bar, in percent of the longest one."""
-    return round(100 * abs(seconds) / longest, 1) if longest else 0.0

@@ -12,7 +12,8 @@ import loopyperf as lpp
 from loopyperf.cli.explain_command import show_explanation
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
-from loopyperf.explain.page import page_of, sentence_without_folders
+from loopyperf.explain.page import page_of
+from loopyperf.files import without_folders
 from loopyperf.models.result import NO_INTERVAL
 from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.report_kernels import DEVICES, two_launches
@@ -109,7 +110,7 @@ def test_terminal_shows_every_fact_of_the_page(
     printed, page = plain(capsys.readouterr().out), page_text(answer)
     expected = [fact for fact in facts(answer) if fact]
     assert len(expected) > 10
-    assert [fact for fact in expected if plain(sentence_without_folders(fact)) not in page] == []
+    assert [fact for fact in expected if plain(without_folders(fact)) not in page] == []
     assert [fact for fact in expected if plain(fact) not in printed] == []
 
 

@@ -22,8 +22,8 @@ import loopyperf as lpp
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.drawings import REACH, SVG, embedded
-from loopyperf.explain.page import sentence_without_folders
 from loopyperf.explain.report import Report
+from loopyperf.files import without_folders
 from loopyperf.models.result import Alternative
 from loopyperf.units import duration, prefixed, unbroken
 from tests.explain.pages.report_kernels import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
@@ -160,7 +160,7 @@ def test_page_contains_no_folders_of_the_machine(tmp_path: Path, monkeypatch: py
     "sentence", ["n // 16 groups, L1/L2 and stride 2/2", "docs/devices.md says so", "see https://ui.perfetto.dev/a/b"]
 )
 def test_text_that_is_not_a_path_of_the_machine_is_kept(sentence: str):
-    assert sentence_without_folders(sentence) == sentence
+    assert without_folders(sentence) == sentence
 
 
 def test_page_shows_the_interval_and_uncertain_arrays():
