@@ -127,8 +127,8 @@ class OnDevice(Tabular):
         return self.estimate.most_of_it if self.diagnosis is None else self.diagnosis.cause
 
     @property
-    def has_timeline(self) -> bool:
-        """Return whether there is a timeline of the warps of the longest launch."""
+    def has_stalls(self) -> bool:
+        """Return whether the stall reasons of the warps of the longest launch are known."""
         return (
             self.diagnosis is not None and bool(self.diagnosis.launches) and self.diagnosis.longest.waiting is not None
         )

@@ -14,17 +14,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from loopyperf.display import Table
 from loopyperf.errors import LoopyperfError, by_reason, in_short
-from loopyperf.explain.diagnosis import Diagnosis
-from loopyperf.explain.drawings import embedded, memory_chart, timeline_chart, wait_class
+from loopyperf.explain.drawings import embedded, memory_chart
 from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
-from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_of_peak
+from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
 from loopyperf.explain.plots.figures import Figure, style, with_legend
 from loopyperf.explain.plots.plot_roofline import draw_roofline
 from loopyperf.explain.source_view import SourceLine
-from loopyperf.explain.waiting import STALLS
 from loopyperf.files import without_folders
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
@@ -111,12 +108,9 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         lines=list(_source(explanation)),
         code=None if explanation.code is None else _code(explanation),
         amount=prefixed,
-        memory_chart=_memory,
-        timeline_chart=_timeline,
-        accesses=_accesses,
+        memory_chart=memory_chart,
+        accesses_table=accesses_table,
         roofline_chart=_roofline_chart,
-        wait_class=wait_class,
-        waits=STALLS,
         style=Markup(_style()),
         script=Markup(script),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
@@ -142,7 +136,7 @@ def _on_first_screen(explanation: Explanation) -> dict[str, Any]:
         "several": len(explanation.devices) > 1,
         "assumed": _assumed,
         "by_reason": by_reason,
-        "bars": _bars,
+        "shares_of_peak": shares_of_peak,
         "reasons": reasons,
         "summaries": {name: model.summary for name, model in MODELS.items()},
     }
@@ -164,38 +158,15 @@ def _environment() -> Environment:
     return environment
 
 
-def _stated(explanation: Explanation) -> Iterator[str]:
-    """Yield the sizes and the typical values as text."""
-    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
-    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
-
-
 def _assumed(estimate: Estimate) -> list[str]:
     """Return the notes except the reason for a missing interval, which is in the headline."""
     return [note for note in estimate.notes if not note.startswith(NO_INTERVAL)]
 
 
-# {{{ utilization
-
-
-def _bars(diagnosis: Diagnosis) -> Iterator[Bar]:
-    return shares_of_peak(diagnosis.longest, diagnosis.words)
-
-
-def _memory(diagnosis: Diagnosis) -> Markup:
-    return Markup(memory_chart(diagnosis.longest, diagnosis.words))
-
-
-def _timeline(diagnosis: Diagnosis) -> Markup:
-    waiting = diagnosis.longest.waiting
-    return Markup("" if waiting is None else timeline_chart(waiting.timeline, diagnosis.words))
-
-
-def _accesses(diagnosis: Diagnosis) -> Mapping[str, Any]:
-    return _table(accesses_table(diagnosis.longest, diagnosis.words))
-
-
-# }}}
+def _stated(explanation: Explanation) -> Iterator[str]:
+    """Yield the sizes and the typical values as text."""
+    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
+    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
 
 
 # {{{ source with its costs, and generated code
@@ -230,13 +201,6 @@ def _code(explanation: Explanation) -> Mapping[str, Any]:
     assert explanation.code is not None
     lines = [(Markup(coloured(each.text)), each.source) for each in explanation.code.lines]
     return {"language": explanation.code.language, "lines": lines}
-
-
-def _table(table: Table) -> Mapping[str, Any]:
-    """Return *table* for the template, with a flag for each number column."""
-    columns = len(table.headings)
-    is_number = [table.text <= column < columns - table.last for column in range(columns)]
-    return {"headings": table.headings, "rows": table.rows, "is_number": is_number}
 
 
 def _unbroken(value: Any) -> Any:

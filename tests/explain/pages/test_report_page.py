@@ -81,7 +81,7 @@ def html() -> str:
 def test_page_is_well_formed_and_loads_nothing(html: str):
     page = Page(html)
     assert {name: number for name, number in page.ids.items() if number > 1} == {}
-    assert page.names["svg"] == 3 + 3 + 1  # memory and warps of each device with device parameters, and the rooflines
+    assert page.names["svg"] == 3 + 1  # the memory of each device with device parameters, and the rooflines
     outside = [each for each in page.references if not each.startswith("#") and each != "data:,"]
     assert outside == []
     assert [each for each in page.references if each.startswith("#") and each[1:] not in page.ids] == []
