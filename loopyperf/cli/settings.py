@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
-from loopyperf.cli.completion import folders, names_or_files
+from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.kernel_source import ARGUMENTS, KERNEL_SOURCE
 from loopyperf.cli.streams import Declared, Output, form
 from loopyperf.counts.execution import COUNTINGS
@@ -296,9 +296,7 @@ def predicting(*names: str) -> Callable[[Declared], Declared]:
 # {{{ files
 
 fit_file = click.option("--fit", type=FILE, help="Path of a fit file to use instead of the one for the device.")
-kernels = click.option(
-    "--kernels", type=FILE, shell_complete=folders, help="Folder of kernel files; default: the bundled ones."
-)
+kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; default: the bundled ones.")
 archive = click.option("--archive", type=FILE, help="Archive file for raw samples; an existing one is resumed.")
 from_archive = click.option("--from-archive", type=FILE, help="Use the measurements in this archive; do not measure.")
 
