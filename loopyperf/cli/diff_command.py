@@ -13,8 +13,6 @@ from loopyperf.cli.streams import Form
 from loopyperf.explain.difference import Difference
 from loopyperf.explain.difference import diff as ask
 
-Pair = tuple[int | None, int | None]
-
 
 @click.command(
     epilog="\b\nExample: loopyperf diff matmul.py:tiled --set n=2048 --set-after n=4096 \\\n  --device nvidia-v100"
@@ -47,10 +45,7 @@ def _compared(
         raise click.UsageError("give a second FILE.py:FUNCTION, --set-after, or a second --device")
     first = load_program(kernel)
     second = first if other is None else load_program(other)
+    # None stands for a size that only the second kernel has.
+    pairs = {name: (parameters.get(name), value) for name, value in after.items()}
     with working("comparing"):
-        return ask(first, second, device=device or None, parameters=_pairs(parameters, after), **options)
-
-
-def _pairs(sizes: dict[str, int], after: dict[str, int]) -> dict[str, int | Pair]:
-    """Return *sizes*, as (before, after) pairs where *after* has them; None stands for a size that was not given."""
-    return {**sizes, **{name: (sizes.get(name), value) for name, value in after.items()}}
+        return ask(first, second, device=device or None, parameters={**parameters, **pairs}, **options)

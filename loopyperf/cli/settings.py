@@ -189,11 +189,6 @@ def _once(*names: str, **words: Any) -> Callable[[Declared], Declared]:
     return click.option(*names, multiple=True, callback=single_name, **words)
 
 
-def _repeated(*names: str, **words: Any) -> Callable[[Declared], Declared]:
-    """Declare an option that may be repeated with different values."""
-    return click.option(*names, multiple=True, callback=each_once, **words)
-
-
 def _sizes(option: str, name: str, words: str, each: NamedValue = SIZE) -> Callable[[Declared], Declared]:
     """Declare an *option* that sets sizes, with the help text *words*; *each* parses one."""
     return click.option(option, name, multiple=True, type=each, callback=by_name, metavar="NAME=VALUE", help=words)
@@ -251,9 +246,11 @@ PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
         type=click.Choice(tuple(MODELS)),
         metavar="MODEL",
     ),
-    "models": _repeated(
+    "models": click.option(
         "--only",
         "models",
+        multiple=True,
+        callback=each_once,
         help="Run only this model; repeat for more. Default: all models.",
         type=click.Choice(tuple(MODELS)),
         metavar="MODEL",
