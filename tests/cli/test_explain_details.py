@@ -41,17 +41,12 @@ def device_facts(on: OnDevice) -> Iterator[str]:
     yield from (str(each) for each in estimate.alternatives)
     yield from (note.removeprefix(NO_INTERVAL) for note in estimate.notes)
     for gap, reason in on.gaps.items():
-        yield from [reason] if gap in ("roofline", "advice", "diagnosis") else []
+        yield from [reason] if gap in ("roofline", "diagnosis") else []
     if on.diagnosis is not None and on.diagnosis.launches:
         yield from diagnosis_facts(on)
     if on.roofline is not None:
         for launch in on.roofline.launches:
             yield from (launch.name, launch.bound, *(prefixed(each, "B") for each in launch.moved.values()))
-    for advice in on.advice:
-        yield from (advice.launch, duration(advice.seconds), advice.bound)
-        yield from (
-            word for each in advice.worth for word in (each.name, each.meaning, *each.evidence, *each.techniques)
-        )
 
 
 def diagnosis_facts(on: OnDevice) -> Iterator[str]:
@@ -94,7 +89,7 @@ def explain_with_alternatives() -> Explanation:
 
 @cache
 def explain_with_a_fit_only() -> Explanation:
-    """Return an explanation from a fit only; without device parameters, it has no roofline and no advice."""
+    """Return an explanation from a fit only; without device parameters, it has no roofline."""
     weights = {**FREE, "launches": 1e-6}
     fit = lpp.Fit(model="linear", device="Made Up", slug="made-up-1", counting="executed", weights=weights)
     return lpp.explain(doubled(), n=4096, fit=fit)

@@ -146,7 +146,8 @@ def test_page_contains_no_folders_of_the_machine(tmp_path: Path, monkeypatch: py
     plain = lpp.report(two_launches(), n=4096, device=devices, models=["roofline", "linear"])
     (on,) = plain.explanation.devices
     estimate = replace(on.estimate, notes=(f"the fit {tmp_path / 'mine.json'} is old",))
-    on = replace(on, estimates={"roofline": estimate}, gaps={"advice": r"see C:\Users\me\x.toml: it lacks L1/L2"})
+    gaps = {"roofline": r"see C:\Users\me\x.toml: it lacks L1/L2"}
+    on = replace(on, estimates={"roofline": estimate}, roofline=None, gaps=gaps)
     content = str(replace(plain.explanation, devices=(on,)).to_dict())
     assert str(tmp_path) in content
     html = replace(plain, explanation=replace(plain.explanation, devices=(on,))).html()
