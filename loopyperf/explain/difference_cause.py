@@ -132,12 +132,11 @@ class _Cause:
             return ""
         named = self.slow.terms.resource(resource)
         if resource not in self.fast.busy and self.fast.busy:
-            slow, fast = (
-                f"{side.terms.resource(side.busiest)} busy for {duration(side.busy[side.busiest])}"
-                f"{f' on {side.on.device}' if self._across_devices else ''}"
-                for side in (self.slow, self.fast)
+            return ", ".join(
+                f"{side.terms.resource(side.busiest)} busy for {duration(side.busy[side.busiest])} "
+                f"{f'on {side.on.device}' if self._across_devices else f'in the {which} kernel'}"
+                for which, side in (("slower", self.slow), ("faster", self.fast))
             )
-            return f"{slow} in the slower kernel, {fast} in the faster one"
         busy = self._pair("", lambda side: side.busy.get(resource), SECONDS)
         quantity = self._quantity(resource, busy.growth)
         bound = ""
