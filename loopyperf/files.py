@@ -32,6 +32,8 @@ import platformdirs
 
 from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError, brief, later_schema
 
+PATH_FOLDERS = re.compile(r"(?<![\w/>.~])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\"]+)+[/\\](?=[^\s/\\'\"])")
+"""matches the folders of an absolute path, up to the file name"""
 PROBED = 4096
 """bytes written to a cache folder to test whether it is writable"""
 SAVING = ".saving-"
@@ -221,6 +223,11 @@ def user_data_name() -> str:
             f"{DATA_VARIABLE} is set to {named}, which is not a folder; set it to a folder, or unset it"
         )
     return named
+
+
+def without_folders(sentence: str) -> str:
+    """Return *sentence* with each path reduced to its file name, so that it may be published."""
+    return PATH_FOLDERS.sub("", sentence.replace(user_data_name(), "<data folder>"))
 
 
 def user_data_stamp() -> Hashable | None:

@@ -72,7 +72,7 @@ def test_wheel_contains_the_device_catalog(installed: Path, tmp_path: Path):
 
 def test_wheel_contains_the_templates_of_reports(installed: Path):
     template = names(ROOT / "loopyperf" / "explain" / "template", "*")
-    assert {"page.html", "page.css", "page.js", "diff.html"} <= template
+    assert {"page.html", "page.css", "page.js"} <= template
     assert template == names(installed / "loopyperf" / "explain" / "template", "*")
 
 

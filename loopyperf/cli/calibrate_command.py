@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +13,6 @@ from loopyperf.cli.console import print_in, show
 from loopyperf.cli.coverage_command import coverage_text, show_gaps
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.cli.streams import Form, is_quiet
-from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.units import in_percent
 
@@ -37,19 +37,13 @@ from loopyperf.units import in_percent
 )
 @settings.form
 def calibrate_command(
-    backend: str,
-    device: str | None,
-    kernels: Path | None,
-    archive: Path | None,
     output: Path | None,
-    model: str | None,
     weights: str,
     caches: Caches,
-    counting: Counting,
-    samples: bool,
     minutes: float | None,
     whole_coverage: bool,
     form: Form,
+    **options: Any,
 ) -> None:
     """Time the measurement kernels on a device and fit a model to the times.
 
@@ -59,18 +53,12 @@ def calibrate_command(
     protocol = Protocol(caches=caches)
     with campaign_bar(None if minutes is None else 60 * minutes) as report:
         fit = run_calibration(
-            backend,
-            device=device,
-            kernels=kernels,
-            archive=archive,
             save=output,
             protocol=protocol,
-            counting=counting,
-            model=model,
             non_negative=settings.WEIGHTS[weights],
-            samples=samples,
             minutes=minutes,
             progress=report,
+            **options,
         )
     coverage = [coverage_text(fit.coverage)] if whole_coverage else []
     if form == "text" and not is_quiet():

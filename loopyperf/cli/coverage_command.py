@@ -11,7 +11,7 @@ from loopyperf.calibration.calibrate import kernel_coverage
 from loopyperf.calibration.choice import chosen_fit, fitted_devices
 from loopyperf.calibration.problem import Coverage
 from loopyperf.cli import settings
-from loopyperf.cli.completion import names
+from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.console import print_in, show
 from loopyperf.cli.progress import working
 from loopyperf.cli.streams import Form, is_quiet
@@ -26,7 +26,7 @@ LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
 @click.option(
     "--device",
-    shell_complete=names(fitted_devices),
+    shell_complete=names_or_files(fitted_devices),
     help="Device whose fit to examine; default: the local OpenCL device.",
 )
 @settings.fit_file

@@ -1,6 +1,5 @@
 """``loopyperf diff``: explain the difference between two kernels, or one kernel at two sizes or on two devices."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from loopyperf.cli.streams import Form
 from loopyperf.explain.difference import Difference
 from loopyperf.explain.difference import diff as ask
 
-Pair = tuple[int | None, int | None]
-
 
 @click.command(
     epilog="\b\nExample: loopyperf diff matmul.py:tiled --set n=2048 --set-after n=4096 \\\n  --device nvidia-v100"
@@ -28,9 +25,6 @@ def diff_command(output: Path | None, form: Form, **options: Any) -> None:
     Each FUNCTION in FILE.py returns a kernel. Without a second kernel, the first is compared with itself at the sizes
     of --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
     """
-    if output is not None:
-        # Report a missing Jinja2 or matplotlib before the analysis.
-        import_module("loopyperf.explain.report")
     answer = _compared(**options)
     path = {} if output is None else {"path": str(answer.save(output))}
     print_in(form, lambda: [answer.report_text()], answer.records, lambda: {**path, **answer.to_dict()})
@@ -51,10 +45,7 @@ def _compared(
         raise click.UsageError("give a second FILE.py:FUNCTION, --set-after, or a second --device")
     first = load_program(kernel)
     second = first if other is None else load_program(other)
+    # None stands for a size that only the second kernel has.
+    pairs = {name: (parameters.get(name), value) for name, value in after.items()}
     with working("comparing"):
-        return ask(first, second, device=device or None, parameters=_pairs(parameters, after), **options)
-
-
-def _pairs(sizes: dict[str, int], after: dict[str, int]) -> dict[str, int | Pair]:
-    """Return *sizes*, as (before, after) pairs where *after* has them; None stands for a size that was not given."""
-    return {**sizes, **{name: (sizes.get(name), value) for name, value in after.items()}}
+        return ask(first, second, device=device or None, parameters={**parameters, **pairs}, **options)

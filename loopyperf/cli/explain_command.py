@@ -26,13 +26,11 @@ SMALL = 0.01
 """share of the time below which a line's cost is not shown"""
 INDENT = 2
 """indentation of a source line for each loop around it"""
-ADVISOR = "gpuperf"
-"""model that gives the advice"""
 
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.predicting(*settings.EXPLAINING)
-@click.option("--details", is_flag=True, help="Also print all models, the roofline, GPUPerf's advice and all notes.")
+@click.option("--details", is_flag=True, help="Also print all models, the roofline and all notes.")
 def explain_command(kernel: str, details: bool, form: Form, **options: Any) -> None:
     """Explain the run time of a Loopy kernel and suggest improvements.
 
@@ -46,7 +44,7 @@ def explain_command(kernel: str, details: bool, form: Form, **options: Any) -> N
 
 
 def show_explanation(answer: Explanation, form: Form = "text", *, details: bool = False) -> None:
-    """Print *answer*, device by device; with *details*, also all models, roofline, advice and notes."""
+    """Print *answer*, device by device; with *details*, also all models, roofline and notes."""
     if form == "text" and not is_quiet() and answer.about:
         for paragraph in paragraphs(answer.about):
             show(paragraph, hanging="")
@@ -86,9 +84,6 @@ def _details(on: OnDevice) -> Iterator[ReportText]:
     yield from _listed("No prediction", _reasons(on.refusals))
     if on.roofline is not None:
         yield _under_roofs(on, on.roofline, notes)
-    for advice in on.advice:
-        report_text = advice.report_text()
-        yield replace(report_text, question=f"Advice of {ADVISOR} for {report_text.question}{_beside(on)}")
     missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
     yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
 
@@ -140,11 +135,6 @@ def _under_roofs(on: OnDevice, roofline: Roofline, printed: Collection[str]) -> 
 
 def _moved(moved: Mapping[str, float]) -> str:
     return ", ".join(f"{memory} {prefixed(nbytes, 'B')}" for memory, nbytes in moved.items())
-
-
-def _beside(on: OnDevice) -> str:
-    """Return a reminder that the advice is about another time than the one shown first; empty if it is not."""
-    return "" if on.first == ADVISOR else f" (from its own prediction, not that of {on.first})"
 
 
 def _reasons(refusals: Mapping[str, str]) -> list[str]:

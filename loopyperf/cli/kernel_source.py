@@ -14,7 +14,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from loopyperf.cli.completion import in_kernel_file
 from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError, one_line
 from loopyperf.files import is_file, why_no_file
@@ -34,8 +33,8 @@ class KernelSource(click.ParamType[str]):
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return files, or the names that a file defines; the file is parsed, not executed."""
-        return in_kernel_file(incomplete)
+        """Let the shell complete a file."""
+        return [CompletionItem(incomplete, type="file")]
 
 
 KERNEL_SOURCE = KernelSource()

@@ -34,14 +34,7 @@ from loopyperf.units import in_percent
 @click.option("--quick", is_flag=True, help="Use fewer runs and smaller arrays; takes about a minute.")
 @settings.form
 def microbenchmark_command(
-    backend: str,
-    device: str | None,
-    output: Path | None,
-    archive: Path | None,
-    from_archive: Path | None,
-    clock: float | None,
-    quick: bool,
-    form: Form,
+    output: Path | None, from_archive: Path | None, clock: float | None, form: Form, **options: Any
 ) -> None:
     """Measure the latencies and memories of a device and write its device file.
 
@@ -52,15 +45,13 @@ def microbenchmark_command(
         raise LoopyperfError(f"cannot write the device file here: {reason}; give a path with --output")
     hertz = None if clock is None else clock * 1e6
     if from_archive is not None:
-        if archive or device or quick:
+        if options["archive"] or options["device"] or options["quick"]:
             raise click.UsageError("--from-archive does not measure; drop --archive, --device and --quick")
         with working("evaluating"):
             measured = described_by(from_archive, hertz)
     else:
         with campaign_bar() as report:
-            measured = run_microbenchmarks(
-                backend, device=device, archive=archive, clock=hertz, quick=quick, progress=report
-            )
+            measured = run_microbenchmarks(clock=hertz, progress=report, **options)
     path = output or check_writable(Path(f"{measured.device.slug}.toml"))
     write_file("the device file", path, description_text(measured.device))
     if form != "text":

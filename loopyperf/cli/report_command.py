@@ -18,7 +18,7 @@ from loopyperf.models.catalog import MODELS
 
 MARK = 'name="generator" content="loopyperf '
 """text that identifies a page that loopyperf wrote"""
-EACH = 0.5
+CHECKED_EVERY = 0.5
 """seconds between checks of the watched file"""
 
 
@@ -60,7 +60,7 @@ def _watch(saved: Path, options: dict[str, Any]) -> None:
     show(f"watching {watched}; stop with Ctrl-C")
     known = _changed_at(watched)
     while True:
-        time.sleep(EACH)
+        time.sleep(CHECKED_EVERY)
         if (now := _changed_at(watched)) == known:
             continue
         known = now

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
-from loopyperf.cli.completion import folders, names_or_files
+from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.kernel_source import ARGUMENTS, KERNEL_SOURCE
 from loopyperf.cli.streams import Declared, Output, form
 from loopyperf.counts.execution import COUNTINGS
@@ -189,11 +189,6 @@ def _once(*names: str, **words: Any) -> Callable[[Declared], Declared]:
     return click.option(*names, multiple=True, callback=single_name, **words)
 
 
-def _repeated(*names: str, **words: Any) -> Callable[[Declared], Declared]:
-    """Declare an option that may be repeated with different values."""
-    return click.option(*names, multiple=True, callback=each_once, **words)
-
-
 def _sizes(option: str, name: str, words: str, each: NamedValue = SIZE) -> Callable[[Declared], Declared]:
     """Declare an *option* that sets sizes, with the help text *words*; *each* parses one."""
     return click.option(option, name, multiple=True, type=each, callback=by_name, metavar="NAME=VALUE", help=words)
@@ -251,9 +246,11 @@ PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
         type=click.Choice(tuple(MODELS)),
         metavar="MODEL",
     ),
-    "models": _repeated(
+    "models": click.option(
         "--only",
         "models",
+        multiple=True,
+        callback=each_once,
         help="Run only this model; repeat for more. Default: all models.",
         type=click.Choice(tuple(MODELS)),
         metavar="MODEL",
@@ -296,9 +293,7 @@ def predicting(*names: str) -> Callable[[Declared], Declared]:
 # {{{ files
 
 fit_file = click.option("--fit", type=FILE, help="Path of a fit file to use instead of the one for the device.")
-kernels = click.option(
-    "--kernels", type=FILE, shell_complete=folders, help="Folder of kernel files; default: the bundled ones."
-)
+kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; default: the bundled ones.")
 archive = click.option("--archive", type=FILE, help="Archive file for raw samples; an existing one is resumed.")
 from_archive = click.option("--from-archive", type=FILE, help="Use the measurements in this archive; do not measure.")
 

@@ -124,7 +124,7 @@ def form(command: Declared) -> Declared:
     return forms(click.option("--json", "form", flag_value="json", help="Same as --format json.")(command))
 
 
-MOST = 2**30
+LARGEST_FILE = 2**30
 """largest file of loopyperf, in bytes"""
 
 
@@ -174,6 +174,6 @@ def _is_named(param: click.Parameter | None, ctx: click.Context | None) -> bool:
 
 def _has(path: Path, mark: str) -> bool:
     try:
-        return mark.encode() in read_bytes(path, MOST)
+        return mark.encode() in read_bytes(path, LARGEST_FILE)
     except OSError:
         return False

@@ -37,16 +37,7 @@ MEANING = f"{OUTSIDE} measured time is outside the interval"
     "--plots", type=Output(is_folder=True, makes_folders=True), help="Output folder for SVG charts of the errors."
 )
 @settings.form
-def validate_command(
-    backend: str,
-    device: str | None,
-    fit: Path | None,
-    kernels: Path | None,
-    archive: Path | None,
-    from_archive: Path | None,
-    plots: Path | None,
-    form: Form,
-) -> None:
+def validate_command(from_archive: Path | None, plots: Path | None, form: Form, **options: Any) -> None:
     """Compare predicted with measured run times on test kernels.
 
     No fit uses the test kernels. The table ends with geometric means of the relative errors.
@@ -54,13 +45,13 @@ def validate_command(
     # Report a missing matplotlib before measuring.
     drawing = None if plots is None else import_module("loopyperf.explain.plots")
     if from_archive is not None:
-        if archive or device:
+        if options["archive"] or options["device"]:
             raise click.UsageError("--from-archive does not measure; drop --archive and --device")
         with working("predicting"):
-            found = validated_by(from_archive, fit=fit, kernels=kernels)
+            found = validated_by(from_archive, fit=options["fit"], kernels=options["kernels"])
     else:
         with campaign_bar() as report:
-            found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
+            found = run_validation(progress=report, **options)
     charts = () if plots is None else _draw(found, drawing, plots)
     written = {"charts": list(map(str, charts))}
     print_in(form, lambda: [report_text_of(found)], found.records, lambda: {**found.to_dict(), **written})

@@ -17,7 +17,16 @@ import msgspec
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import SUFFIX, device_slug, is_path, load_description
 from loopyperf.errors import DeviceFileError, FitFileError, UnknownDeviceError, one_line
-from loopyperf.files import MOST, below_home, file_names, is_folder, is_there, read_bytes, user_data, user_data_name
+from loopyperf.files import (
+    MAX_DOCUMENT_BYTES,
+    below_home,
+    file_names,
+    is_folder,
+    is_there,
+    read_bytes,
+    user_data,
+    user_data_name,
+)
 
 BUNDLED = Path(__file__).parent / "catalog"
 """folder of the device files that come with loopyperf"""
@@ -94,7 +103,7 @@ class FitHead(msgspec.Struct):
 def head_of_fit(path: Path) -> FitHead:
     """Return the device and backend of the fit at *path*; raises :class:`FitFileError` if they cannot be read."""
     try:
-        return msgspec.json.decode(read_bytes(path, MOST), type=FitHead)
+        return msgspec.json.decode(read_bytes(path, MAX_DOCUMENT_BYTES), type=FitHead)
     except (OSError, ValueError, RecursionError) as error:
         raise FitFileError(f"cannot read the fit file {path}: {one_line(error)}") from error
 

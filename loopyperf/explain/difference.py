@@ -1,8 +1,8 @@
 """Compare two run times: :func:`diff`, and the :class:`Difference` that it returns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -15,11 +15,10 @@ from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.explain import difference_parts as parts
 from loopyperf.explain.difference_cause import why
-from loopyperf.explain.difference_parts import LinePair, Pair, ResourcePair
-from loopyperf.explain.difference_side import Side
+from loopyperf.explain.difference_parts import LinePair, Pair, ResourcePair, Side
 from loopyperf.explain.explain import explain
 from loopyperf.explain.explanation import Explanation
-from loopyperf.files import write_file
+from loopyperf.files import without_folders, write_file
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
 from loopyperf.predict.compare import device_for, usual_model
@@ -126,19 +125,18 @@ class Difference(Tabular):
     # {{{ which differences to show
 
     @property
-    def least(self) -> float:
-        """Return the smallest difference that is shown, in seconds."""
+    def _least(self) -> float:
         return SMALL * max(self.before, self.after)
 
     @property
     def shown_resources(self) -> tuple[ResourcePair, ...]:
         """Return the resources whose busy times differ by at least 1 % of the run time."""
-        return tuple(each for each in self.resources if abs(each.after - each.before) >= self.least)
+        return tuple(pair for pair in self.resources if abs(pair.after - pair.before) >= self._least)
 
     @property
     def shown_lines(self) -> tuple[LinePair, ...]:
         """Return the lines whose costs differ by at least 1 % of the run time."""
-        return tuple(each for each in self.lines if abs(each.change) >= self.least)
+        return tuple(pair for pair in self.lines if abs(pair.change) >= self._least)
 
     @property
     def quantities(self) -> dict[str, tuple[Pair, ...]]:
@@ -153,8 +151,8 @@ class Difference(Tabular):
     @property
     def shown_quantities(self) -> dict[str, tuple[Pair, ...]]:
         """Return the quantities that differ by more than 1 %, by heading."""
-        shown = {name: tuple(each for each in every if each.is_noteworthy) for name, every in self.quantities.items()}
-        return {name: every for name, every in shown.items() if every}
+        shown = {name: tuple(pair for pair in pairs if pair.is_noteworthy) for name, pairs in self.quantities.items()}
+        return {name: pairs for name, pairs in shown.items() if pairs}
 
     @property
     def folded(self) -> int:
@@ -167,44 +165,73 @@ class Difference(Tabular):
 
     def report_text(self) -> ReportText:
         """Return both run times, the cause of the difference, and the parts that differ."""
-        long = {name: len(every) - SHOWN for name, every in self.shown_quantities.items() if len(every) > SHOWN}
+        long = {name: len(pairs) - SHOWN for name, pairs in self.shown_quantities.items() if len(pairs) > SHOWN}
         remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]
         if self.folded:
             remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 % not shown")
+        shown = {name: pairs[:SHOWN] for name, pairs in self.shown_quantities.items()}
         return ReportText(
             question=self.inputs,
             answer=f"{duration(self.before)} vs. {duration(self.after)}, {self.why}",
-            tables=list(self._tables()),
+            tables=list(self._tables(self.shown_resources, self.shown_lines, shown)),
             remarks=remarks,
             notes=self.notes,
             alone=f"{duration(self.before)} {duration(self.after)}",
         )
 
-    def _tables(self) -> Iterator[Table]:
-        resources = [(each.name, *each.words, signed(each.after - each.before)) for each in self.shown_resources]
-        if resources:
-            yield Table(("busy time (share of peak)", *self.labels, "change"), resources)
-        lines = [(_named(each), *each.words, signed(each.change)) for each in self.shown_lines]
-        if lines:
-            yield Table(("source", *self.labels, "change"), lines)
-        for heading, pairs in self.shown_quantities.items():
-            yield Table((heading, *self.labels), [(each.name, *each.words) for each in pairs[:SHOWN]])
+    def _tables(
+        self, resources: Sequence[ResourcePair], lines: Sequence[LinePair], quantities: Mapping[str, Sequence[Pair]]
+    ) -> Iterator[Table]:
+        for heading, pairs in (("busy time (share of peak)", resources), ("source", lines)):
+            rows = [(each.name, *each.words, signed(each.change)) for each in pairs]
+            if rows:
+                yield Table((heading, *self.labels, "change"), rows)
+        for heading, pairs in quantities.items():
+            if pairs:
+                yield Table((heading, *self.labels), [(each.name, *each.words) for each in pairs])
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each source line with its seconds on both sides."""
         return [
-            {"source": each.line.source, "line": each.texts[0], "before": each.before, "after": each.after}
-            for each in self.lines
+            {"source": pair.line.source, "line": pair.line.text, "before": pair.before, "after": pair.after}
+            for pair in self.lines
         ]
 
     def html(self) -> str:
-        """Return a self-contained HTML page with both kernels side by side; requires the extra ``report``."""
-        # Imported late because pages need Jinja2, which is an optional dependency.
-        return import_module("loopyperf.explain.page").page_of_difference(self)
+        """Return a self-contained HTML page with all quantities of both kernels side by side."""
+        title = " and ".join(dict.fromkeys(escape(each.kernel) for each in self.compared))
+        report = replace(
+            self.report_text(),
+            tables=list(self._tables(self.resources, self.lines, self.quantities)),
+            remarks=(),
+            notes=list(map(without_folders, self.notes)),
+        )
+        return PAGE.format(title=title, style=STYLE.read_text(encoding="utf-8"), report=report.html())
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the HTML page to *path* and return its path; raises :class:`ParameterError` if writing fails."""
         return write_file("the page", path, self.html())
+
+
+STYLE = Path(__file__).parent / "template" / "page.css"
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: difference</title>
+<link rel="icon" href="data:,">
+<style>
+{style}.loopyperf table {{ display: block; overflow-x: auto; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{report}
+</body>
+</html>
+"""
 
 
 def signed(seconds: float) -> str:
@@ -213,48 +240,35 @@ def signed(seconds: float) -> str:
     return f"{sign}{duration(abs(seconds))}" if abs(seconds) >= SHORTEST else ""
 
 
-def _named(pair: LinePair) -> str:
-    """Return the text of a line with its instruction ids."""
-    ids = dict.fromkeys(each.source for each in (pair.line, pair.other) if each and each.kind == "instruction")
-    return "  ".join([pair.texts[0], *(f"{{id={each}}}" for each in ids)])
-
-
 def difference_of(before: Side, after: Side) -> Difference:
     """Return the difference between two sides; raises :class:`ParameterError` if their models differ."""
+    sides = (before, after)
     if before.on.first != after.on.first:
         raise ParameterError(
             f"run times of two models, {before.on.first!r} and {after.on.first!r}, cannot be compared; set model="
         )
-    found = Difference(
+    estimated = [note for side in sides for note in side.on.estimate.notes]
+    simulated = [
+        remark for side in sides if side.on.diagnosis and side.launches for remark in side.on.diagnosis.remarks
+    ]
+    is_reviewed = before.launches and after.launches
+    return Difference(
         model=before.on.first,
         compared=(_compared(before), _compared(after)),
         why=why(before, after),
         lines=parts.line_pairs(before, after),
-        notes=tuple(dict.fromkeys(_notes((before, after)))),
-    )
-    one, other = before.sums, after.sums
-    if one is None or other is None:
-        return found
-    return replace(
-        found,
-        resources=parts.resource_pairs(one, other),
-        waiting=parts.waiting_pairs(one, other),
-        residents=parts.resident_pairs(one, other),
-        traffic=parts.traffic_pairs(one, other),
-        counters=parts.counter_pairs(one, other),
+        resources=parts.resource_pairs(before, after) if is_reviewed else (),
+        waiting=parts.waiting_pairs(before, after) if is_reviewed else (),
+        residents=parts.resident_pairs(before, after) if is_reviewed else (),
+        traffic=parts.traffic_pairs(before, after) if is_reviewed else (),
+        counters=parts.counter_pairs(before, after) if is_reviewed else (),
+        notes=tuple(dict.fromkeys((*estimated, *simulated))),
     )
 
 
 def _compared(side: Side) -> Compared:
-    return Compared(side.kernel, dict(side.sizes), dict(side.explanation.typical), side.on.device, side.seconds)
-
-
-def _notes(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield the estimates' notes, and a note on what is simulated."""
-    for side in sides:
-        yield from side.estimate.notes
-        if side.sums is not None:
-            yield from side.sums.diagnosis.remarks
+    of = side.explanation
+    return Compared(of.kernel, dict(of.sizes), dict(of.typical), side.on.device, side.seconds)
 
 
 TWO = 2
@@ -332,12 +346,12 @@ def diff(
     >>> round(found.ratio, 1)
     0.5
     >>> print(found.why)  # doctest: +ELLIPSIS
-    2 times as long: DRAM is busy for ...
+    2 times as long: DRAM busy for ...
     """
     named = merged_sizes(parameters, sizes)
     if isinstance(before, Explanation) or isinstance(after, Explanation):
-        _check_only_explanations(before, after, {"device": device, "model": model, "fit": fit, "typical": typical})
-        return _of_explanations(before, after, named)
+        options = {"device": device, "model": model, "fit": fit, "typical": typical, **named}
+        return _of_explanations(before, after, [name for name, value in options.items() if value is not None])
     devices = _pair_of_devices(device)
     both = {name: _pair_of_sizes(name, value) for name, value in named.items()}
     if (
@@ -391,29 +405,18 @@ def _pair_of_sizes(name: str, value: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
-# {{{ two explanations
-
-
-def _check_only_explanations(before: object, after: object, options: Mapping[str, object]) -> None:
-    """Raise :class:`ParameterError` for an explanation with options or with a program."""
+def _of_explanations(before: object, after: object, options: Iterable[str]) -> Difference:
+    """Return the difference of one or two explanations, which have two devices in all and take no *options*."""
     if not (isinstance(before, Explanation) and isinstance(after, Explanation | None)):
         raise ParameterError("cannot compare a program with an explanation; pass two programs or two explanations")
-    given = [name for name, value in options.items() if value is not None]
+    given = ", ".join(options)
     if given:
-        raise ParameterError(f"explanations already have a device, model and sizes; drop {', '.join(given)}")
-
-
-def _of_explanations(before: object, after: object, sizes: Mapping[str, Any]) -> Difference:
-    if sizes:
-        raise ParameterError(f"explanations already have a device, model and sizes; drop {', '.join(sizes)}")
-    given = [cast("Explanation", each) for each in (before, after) if each is not None]
-    sides = [Side(each, on) for each in given for on in each.devices]
+        raise ParameterError(f"explanations already have a device, model and sizes; drop {given}")
+    explanations = [before] if after is None else [before, after]
+    sides = [Side(each, on) for each in explanations for on in each.devices]
     if len(sides) != TWO:
         raise ParameterError(
             "pass two explanations of one device each, or one explanation of two devices; got "
-            f"{number_of(len(given), 'explanation')} of {number_of(len(sides), 'device')}"
+            f"{number_of(len(explanations), 'explanation')} of {number_of(len(sides), 'device')}"
         )
     return difference_of(*sides)
-
-
-# }}}

@@ -2,201 +2,32 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from math import log
 
 from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import LOAD_STORE, LOCAL_MEMORY
 from loopyperf.explain.diagnosis import FULL
-from loopyperf.explain.difference_side import AccessSum, Side, Sums
-from loopyperf.explain.review import LaunchReview, StallReason
-from loopyperf.explain.waiting import BUSY
-from loopyperf.units import duration, in_percent, listed, number_of, prefixed, ratio_in_words
+from loopyperf.explain.difference_parts import (
+    BYTES,
+    NUMBER,
+    REQUESTS,
+    SECONDS,
+    SECTORS,
+    SHARE,
+    WAVEFRONTS,
+    Pair,
+    Side,
+    access_pairs,
+)
+from loopyperf.explain.waiting import BUSY, StallReason
+from loopyperf.units import duration, ratio_in_words
 
-RATIO_APART = 1.05
-"""ratio below which two quantities count as equal"""
-BESIDE = 0.5
-"""share of the largest effect; accesses with a larger share are named too"""
+LOG_APART = log(1.05)
+"""log ratio below which two quantities count as equal"""
 RESOURCE_EXPLAINS = 0.5
 """least log ratio of amounts over log ratio of busy times; below it, the device's speed explains the change"""
 CLOSE = 1.25
 """ratio within which cores and clocks explain a difference in throughput"""
-NOTHING = AccessSum(0.0, 0.0, 0.0, is_local=False, reached={})
-REQUESTS, SECTORS, WAVEFRONTS, REACHED = "requests", "sectors", "wavefronts", "reached"
-
-
-def differ(one: float, other: float) -> bool:
-    """Return whether two quantities differ by more than :data:`RATIO_APART`."""
-    return max(one, other) > RATIO_APART * min(one, other)
-
-
-def many(number: float) -> str:
-    """Return *number* with a prefix, e.g. ``"1.05 M"``; ``"no"`` for 0."""
-    return "no" if not number else prefixed(number, "").strip()
-
-
-@dataclass(frozen=True)
-class ResourceCause:
-    """Finds the quantity that changed the work of one resource between two kernels."""
-
-    before: Side
-    after: Side
-    first: Sums
-    """totals of *before*"""
-    second: Sums
-    """totals of *after*"""
-    slow: Sums
-    """totals of the slower kernel, one of the two above"""
-    resource: str
-
-    def quantity(self) -> str:
-        """Return the quantity that changed most, as a clause; empty if none explains the change."""
-        key = max(self._effects, key=lambda key: self._effects[key], default=None)
-        if key is None:
-            return ""
-        _, access = key
-        clause, factor = self._of_accesses(access) if access else self._of_instructions()
-        if self.before.on.device == self.after.on.device:
-            return clause if log(factor) * log(self._busy_ratio) > 0 else ""
-        # Warps of two devices may have different numbers of lanes, and their caches different sizes.
-        if log(_ratio(*self._amounts)) / log(self._busy_ratio) < RESOURCE_EXPLAINS:
-            return self._rate()
-        return clause if log(factor) * log(self._busy_ratio) > 0 else self._in_amounts()
-
-    @cached_property
-    def _amounts(self) -> tuple[float, float]:
-        """Return the work of the resource after and before: bytes of a memory level, else work-item instructions."""
-        now, then = (each.moved.get(self.resource, 0.0) for each in (self.second, self.first))
-        if now and then:
-            return now, then
-        now, then = (each.instructions(self.resource) * each.lanes for each in (self.second, self.first))
-        return now, then
-
-    @property
-    def _unit(self) -> str:
-        is_memory = all(each.moved.get(self.resource) for each in (self.first, self.second))
-        return "B" if is_memory else " work-item instructions"
-
-    def _amount_in_words(self, amount: float) -> str:
-        return prefixed(amount, "B") if self._unit == "B" else f"{many(amount)}{self._unit}"
-
-    def _in_amounts(self) -> str:
-        now, then = map(self._amount_in_words, self._amounts)
-        return f"it {'moves' if self._unit == 'B' else 'executes'} {now} instead of {then}"
-
-    @cached_property
-    def _effects(self) -> dict[tuple[str, str], float]:
-        """Return (line, access) -> seconds for which it keeps the resource busy longer in the slower kernel."""
-        fast = self.first if self.slow is self.second else self.second
-        slow, other = (each.work.get(self.resource, {}) for each in (self.slow, fast))
-        return {key: slow.get(key, 0.0) - other.get(key, 0.0) for key in dict.fromkeys((*slow, *other))}
-
-    @property
-    def _busy_ratio(self) -> float:
-        return _ratio(*(each.busy.get(self.resource, 0.0) for each in (self.second, self.first)))
-
-    # {{{ accesses
-
-    def _of_accesses(self, access: str) -> tuple[str, float]:
-        """Return the change of *access*, together with accesses that changed in the same way, and its factor."""
-        name, factor, numbers = self._factor(access)
-        greatest = self._effects["", access]
-        others = [each for (_, each), effect in self._effects.items() if each and effect >= BESIDE * greatest]
-        same = [each for each in others if self._has_same_change(each, name, numbers)]
-        return self._in_words(name, same, numbers), factor
-
-    def _has_same_change(self, access: str, name: str, numbers: tuple[float, float]) -> bool:
-        own, _, others = self._factor(access)
-        pairs = zip(numbers, others, strict=True)
-        return own == name and not any(differ(one, other) for one, other in pairs)
-
-    def _factor(self, access: str) -> tuple[str, float, tuple[float, float]]:
-        """Return the quantity of *access* that changed most, its factor, and its values after and before."""
-        then, now = (each.accesses.get(access, NOTHING) for each in (self.first, self.second))
-        factors = {name: (_ratio(new, old), (new, old)) for name, new, old in self._quantities(now, then) if new or old}
-        if not (then.requests and now.requests):
-            return REQUESTS, *factors[REQUESTS]
-        is_more = self._effects["", access] > 0 if self.slow is self.second else self._effects["", access] < 0
-        along = {name: log(each) if is_more else -log(each) for name, (each, _) in factors.items()}
-        name = max(along, key=lambda name: along[name])
-        if name == WAVEFRONTS and along.get(SECTORS, 0.0) > log(RATIO_APART):
-            name = SECTORS  # the wavefronts of global memory follow from these
-        return name, *factors[name]
-
-    def _quantities(self, now: AccessSum, then: AccessSum) -> Iterator[tuple[str, float, float]]:
-        yield REQUESTS, now.requests, then.requests
-        if not (now.is_local or then.is_local):
-            yield SECTORS, now.sectors, then.sectors
-        if self.resource in (LOAD_STORE, LOCAL_MEMORY):
-            yield WAVEFRONTS, now.wavefronts, then.wavefronts
-        else:
-            yield REACHED, now.reached.get(self.resource, 0.0), then.reached.get(self.resource, 0.0)
-
-    def _in_words(self, name: str, accesses: list[str], numbers: tuple[float, float]) -> str:
-        now, then = numbers
-        if name == REQUESTS:
-            return f"{many(now)} {_accesses(accesses)} instead of {many(then)}"
-        if name == REACHED:
-            return (
-                f"{in_percent(now)} of the sectors of {_accesses(accesses)} reach {self.resource} "
-                f"instead of {in_percent(then)}"
-            )
-        words, verb = self.slow.diagnosis.words, "fall" if now < then else "rise"
-        what = f"{words.sector}s" if name == SECTORS else words.wavefronts
-        return f"{what} of {_arrays(accesses)} {verb} from {then:.3g} to {now:.3g} per access"
-
-    # }}}
-
-    def _of_instructions(self) -> tuple[str, float]:
-        """Return the change in instructions of the resource, with the line that causes most of it, and its factor."""
-        now, then = (each.instructions(self.resource) for each in (self.second, self.first))
-        line = max(self._effects, key=lambda key: self._effects[key])[0]
-        lines = [each.instructions(self.resource, line) for each in (self.second, self.first)]
-        most = abs(lines[0] - lines[1]) > abs(now - then) / 2 and all(lines)
-        clause = f"{many(now)} instructions instead of {many(then)}{f', mostly of {line}' if most else ''}"
-        return clause if differ(now, then) else "", _ratio(now, then)
-
-    def _rate(self) -> str:
-        """Return the throughput of the resource on the two devices."""
-        busy = [each.busy.get(self.resource, 0.0) for each in (self.second, self.first)]
-        rates = [amount / seconds for amount, seconds in zip(self._amounts, busy, strict=True)]
-        cycles = [(side.on.cores or 0) * (side.on.clock or 0.0) for side in (self.after, self.before)]
-        faster = _ratio(*rates) / _ratio(*cycles)
-        if self._unit != "B" and 1 / CLOSE < faster < CLOSE:
-            return clocks(self.before, self.after)
-        now, then = map(self._amount_in_words, rates)
-        if self._unit == "B":
-            return f"it moves {now}/s instead of {then}/s"
-        return f"it executes {now} per second instead of {then.removesuffix(self._unit)}"
-
-
-def clocks(before: Side, after: Side) -> str:
-    """Return the number of cores and the clocks of both devices; empty if unknown."""
-    numbers = [(side.on.cores, side.on.clock, side.sums) for side in (after, before)]
-    return " instead of ".join(
-        f"{cores} {sums.diagnosis.words.core}s at {clock / 1e9:.3g} GHz"
-        for cores, clock, sums in numbers
-        if cores and clock and sums is not None
-    )
-
-
-def _ratio(now: float, then: float) -> float:
-    """Return *now* over *then*, with zeros replaced by a tiny number so that the ratio and its logarithm are finite."""
-    return (now or 1e-30) / (then or 1e-30)
-
-
-def _arrays(accesses: list[str]) -> str:
-    """Return the arrays of *accesses*, e.g. ``"a and out"``."""
-    names = list(dict.fromkeys(each.split(" ", 1)[1] for each in accesses))
-    return listed(names, 3) if len(names) > 2 else " and ".join(names)
-
-
-def _accesses(accesses: list[str]) -> str:
-    """Return *accesses* in words, e.g. ``"loads of a and b"``."""
-    kinds = {each.split(" ", 1)[0] for each in accesses}
-    return f"{kinds.pop()}s of {_arrays(accesses)}" if len(kinds) == 1 else f"accesses of {_arrays(accesses)}"
-
-
 SAME = 0.01
 """share of the longer run time; times with a smaller difference count as equal"""
 EXPLAINS = 0.5
@@ -205,8 +36,6 @@ A_THIRD = 1 / 3
 """share of the difference; with no saturated resource, a wait that changed by more explains it"""
 HINTS = 0.1
 """share of the difference; a quantity that changed by less does not explain it"""
-APART = 0.05
-"""share of stall cycles; shares with a smaller difference count as equal"""
 WAITED: dict[StallReason, str] = {
     "memory latency": "for memory",
     "dependency": "for results of other instructions",
@@ -222,46 +51,32 @@ def why(before: Side, after: Side) -> str:
         return "no difference" if slow.seconds == fast.seconds else "difference below 1 %"
     if fast.seconds <= 0:
         return _costliest_line(before, after)
+    cause = ""
+    if before.launches and after.launches:
+        cause = next(filter(None, _Cause(before, after, slow, fast).clauses()), "")
     factor = ratio_in_words(slow.seconds / fast.seconds)
-    head = f"{factor} times as fast" if slow is before else f"{factor} times as long"
-    return f"{head}: {_clause(before, after, slow, fast)}"
-
-
-def _clause(before: Side, after: Side, slow: Side, fast: Side) -> str:
-    sums = [each.sums for each in (before, after, slow, fast)]
-    first, second, slower, faster = sums
-    if first is None or second is None or slower is None or faster is None:
-        return _costliest_line(before, after)
-    cause = _Cause(before, after, first, second, slower, faster, slow.seconds - fast.seconds)
-    return next(filter(None, cause.clauses()), "") or _costliest_line(before, after)
+    return f"{factor} times as {'fast' if slow is before else 'long'}: {cause or _costliest_line(before, after)}"
 
 
 def _costliest_line(before: Side, after: Side) -> str:
     """Return a clause with the source line whose cost changed most."""
     costs = [{each.line.source or each.line.text: each.seconds for each in side.lines} for side in (before, after)]
-    names = dict.fromkeys(name for each in costs for name in each)
-    if not names:
+    pairs = [Pair(name, costs[0].get(name, 0.0), costs[1].get(name, 0.0), SECONDS) for name in {**costs[0], **costs[1]}]
+    if not pairs:
         return "no source line accounts for it"
-    line = max(names, key=lambda name: abs(costs[1].get(name, 0.0) - costs[0].get(name, 0.0)))
-    then, now = (each.get(line, 0.0) for each in costs)
-    return f"most of the difference is in {line}, which takes {duration(now)} instead of {duration(then)}"
+    line = max(pairs, key=lambda pair: abs((pair.after or 0.0) - (pair.before or 0.0)))
+    return f"most of the difference is in {line.name}, which takes {line.words[1]} instead of {line.words[0]}"
 
 
 @dataclass(frozen=True)
 class _Cause:
-    """Finds the one quantity that explains the difference between two kernels."""
+    """Finds the one quantity that explains the difference between two kernels, both with launches."""
 
     before: Side
     after: Side
-    first: Sums
-    """totals of *before*"""
-    second: Sums
-    """totals of *after*"""
-    slow: Sums
-    """totals of the slower kernel"""
-    fast: Sums
-    gap: float
-    """difference of the run times, in seconds"""
+    slow: Side
+    """the slower one of the two"""
+    fast: Side
 
     def clauses(self) -> Iterator[str]:
         """Yield explanations, the most reliable first; an empty string where one does not apply."""
@@ -271,65 +86,126 @@ class _Cause:
             yield self._waiting(A_THIRD)
         yield self._binding()
         yield self._waiting(HINTS)
-        yield next(filter(None, self._details(None, f"{self.slow.diagnosis.words.warp}s")), "")
+        yield next(self._details(None), "")
+
+    @property
+    def _across_devices(self) -> bool:
+        return self.before.on.device != self.after.on.device
 
     def _explains(self, of_slow: float, of_fast: float, part: float = EXPLAINS) -> bool:
-        return of_slow - of_fast >= part * self.gap
+        return of_slow - of_fast >= part * (self.slow.seconds - self.fast.seconds)
 
-    def _sentence(self, of: Callable[[Sums], str]) -> str:
-        return f"{of(self.second)} instead of {of(self.first)}"
+    def _pair(self, name: str, of: Callable[[Side], float | None], unit: str = NUMBER) -> Pair:
+        return Pair(name, of(self.before), of(self.after), unit)
+
+    def _is_more(self, pair: Pair) -> bool:
+        """Return whether the slower kernel has more of a quantity."""
+        return (pair.growth if self.slow is self.after else -pair.growth) > LOG_APART
 
     def _launching(self) -> str:
-        """Return the change in launch overhead and in the number of launches."""
-        then, now = self.before.launching, self.after.launching
-        if not self._explains(max(then, now), min(then, now)) or (then > now) != (self.slow is self.first):
+        if not self._explains(self.slow.launching, self.fast.launching):
             return ""
-        if not then and self.before.on.device != self.after.on.device:
-            return (
-                f"launch overhead is {duration(now)} on {self.after.on.device}, and unknown on {self.before.on.device}"
-            )
-        numbers = [sum(launch.times for launch in each.launches) for each in (self.second, self.first)]
-        number = f": {number_of(numbers[0], 'launch')} instead of {numbers[1]:,}" if numbers[0] != numbers[1] else ""
-        return f"launch overhead is {duration(now)} instead of {duration(then)}{number}"
+        overhead = self._pair("launch overhead", lambda side: side.launching or None, SECONDS)
+        launches = self._pair("launches", lambda side: sum(launch.times for launch in side.launches))
+        return _joined(overhead, *([launches] if launches.is_noteworthy else []))
 
     def _idle(self) -> str:
         """Return the change in idle time of the cores, with the grids or numbers of cores."""
         if not self._explains(self.slow.idle, self.fast.idle):
             return ""
-        core = self.slow.diagnosis.words.core
-        shares = self._sentence(lambda each: in_percent(each.idle / each.executing))
-        grids = [_grid(each.diagnosis.longest) for each in (self.second, self.first)]
-        if grids[0] != grids[1]:
-            return f"{core}s are idle for {shares} of the time: {grids[0]} instead of {grids[1]}"
-        cores = f": {grids[0]} on {self.after.on.cores} {core}s instead of {self.before.on.cores}"
-        return (
-            f"{core}s are idle for {shares} of the time{cores if self.after.on.cores != self.before.on.cores else ''}"
+        cores = f"{self.slow.terms.core}s"
+        idle = self._pair("of the time", lambda side: side.idle / side.executing, SHARE)
+        causes = (
+            self._pair("groups", lambda side: side.longest.groups),
+            self._pair("work-items per group", lambda side: side.longest.work_items),
+            self._pair(cores, lambda side: side.on.cores),
         )
+        changed = [pair for pair in causes if pair.is_noteworthy]
+        return f"{cores} idle for {_joined(idle, *changed)}"
+
+    # {{{ the busiest resource of the slower kernel
 
     def _binding(self) -> str:
         """Return the change in busy time of the slower kernel's bottleneck, and what changed it."""
         resource = self.slow.busiest
         if not resource or not self._explains(self.slow.busy[resource], self.fast.busy.get(resource, 0.0)):
             return ""
-        named = self.slow.diagnosis.words.resource(resource)
+        named = self.slow.terms.resource(resource)
         if resource not in self.fast.busy and self.fast.busy:
-            return self._of_another(named)
-        times = self._sentence(lambda each: duration(each.busy.get(resource, 0.0)))
-        quantity = ResourceCause(self.before, self.after, self.first, self.second, self.slow, resource).quantity()
-        then = ""
-        if self.fast is self.second and self.fast.busiest != resource and self.fast.share(self.fast.busiest) >= FULL:
-            then = f"; now bound by {self.fast.diagnosis.words.resource(self.fast.busiest)}"
-        return f"{named} {_is(named)} busy for {times}{f': {quantity}' if quantity else ''}{then}"
+            return ", ".join(
+                f"{side.terms.resource(side.busiest)} busy for {duration(side.busy[side.busiest])} "
+                f"{f'on {side.on.device}' if self._across_devices else f'in the {which} kernel'}"
+                for which, side in (("slower", self.slow), ("faster", self.fast))
+            )
+        busy = self._pair("", lambda side: side.busy.get(resource), SECONDS)
+        quantity = self._quantity(resource, busy.growth)
+        bound = ""
+        if self.fast is self.after and self.fast.busiest != resource and self.fast.share(self.fast.busiest) >= FULL:
+            bound = f"; now bound by {self.fast.terms.resource(self.fast.busiest)}"
+        return f"{named} busy for {': '.join(filter(None, [busy.clause, quantity]))}{bound}"
 
-    def _of_another(self, named: str) -> str:
-        """Return the different bottlenecks of the two kernels, if the faster one does not use the one *named*."""
-        where = ["in the slower kernel", "in the faster one"]
-        if self.before.on.device != self.after.on.device:
-            where = [f"on {(self.before if each is self.first else self.after).on.device}"
-                     for each in (self.slow, self.fast)]  # fmt: skip
-        other = self.fast.diagnosis.words.resource(self.fast.busiest)
-        times = [duration(each.busy[each.busiest]) for each in (self.slow, self.fast)]
-        return f"{named} {_is(named)} busy for {times[0]} {where[0]}, {other} for {times[1]} {where[1]}"
+    def _quantity(self, resource: str, growth: float) -> str:
+        """Return what changed the busy time of *resource* by *growth*, as a clause; empty if nothing does."""
+        slow, fast = (side.work.get(resource, {}) for side in (self.slow, self.fast))
+        effects = {key: slow.get(key, 0.0) - fast.get(key, 0.0) for key in {**slow, **fast}}
+        if not effects:
+            return ""
+        access = max(effects, key=lambda key: effects[key])[1]
+        instructions = self._pair("instructions", lambda side: side.instructions(resource))
+        quantity = self._of_access(resource, access, growth > 0) if access else instructions
+        clause = quantity.clause if quantity.growth * growth > 0 and abs(quantity.growth) > LOG_APART else ""
+        if not self._across_devices:
+            return clause
+        # Warps of two devices may have different numbers of lanes, and their caches different sizes.
+        amount = self._amount(resource)
+        if amount.growth / growth < RESOURCE_EXPLAINS:
+            return self._throughput(resource, amount)
+        return clause or amount.clause
+
+    def _of_access(self, resource: str, access: str, grows: bool) -> Pair:
+        """Return the quantity of *access* that changed most in the direction of the busy time of *resource*."""
+        pairs = access_pairs(self.before, self.after, access)
+        sides = [side.accesses.get(access) for side in (self.before, self.after)]
+        if not all(each and each.requests for each in sides):
+            return pairs[REQUESTS]
+        if resource not in (LOAD_STORE, LOCAL_MEMORY):
+            pairs.pop(WAVEFRONTS, None)
+            name = f"of the {self.slow.terms.sector}s of {pairs[REQUESTS].name} reach {resource}"
+            pairs[resource] = self._pair(name, lambda side: side.accesses[access].reached.get(resource), SHARE)
+        # An array in local memory on one side only has no sectors there.
+        comparable = {name: pair for name, pair in pairs.items() if name == resource or (pair.before and pair.after)}
+        along = {name: pair.growth if grows else -pair.growth for name, pair in comparable.items()}
+        most = max(along, key=lambda name: along[name])
+        if most == WAVEFRONTS and along.get(SECTORS, 0.0) > LOG_APART:
+            most = SECTORS  # the wavefronts of global memory follow from these
+        return pairs[most]
+
+    def _amount(self, resource: str) -> Pair:
+        """Return the work of *resource*: bytes of a memory level, else work-item instructions."""
+        moved = self._pair(f"through {resource}", lambda side: side.moved.get(resource), BYTES)
+        if moved.before and moved.after:
+            return moved
+        return self._pair("work-item instructions", lambda side: side.instructions(resource) * side.lanes)
+
+    def _throughput(self, resource: str, amount: Pair) -> str:
+        """Return the throughput of *resource* on the two devices, or the cores and clocks that explain it."""
+        before = (amount.before or 0.0) / self.before.busy[resource]
+        after = (amount.after or 0.0) / self.after.busy[resource]
+        if amount.unit == BYTES:
+            return Pair("", before, after, "B/s").clause
+        rate = Pair("work-item instructions per second", before, after)
+        cycles = self._pair("", lambda side: (side.on.cores or 0) * (side.on.clock or 0.0))
+        return self._clocks() if abs(rate.growth - cycles.growth) < log(CLOSE) else rate.clause
+
+    def _clocks(self) -> str:
+        """Return the number of cores and the clocks of both devices; empty if unknown."""
+        return " instead of ".join(
+            f"{side.on.cores} {side.terms.core}s at {side.on.clock / 1e9:.3g} GHz"
+            for side in (self.after, self.before)
+            if side.on.cores and side.on.clock
+        )
+
+    # }}}
 
     # {{{ if no resource explains it
 
@@ -342,63 +218,38 @@ class _Cause:
         }
         if not lost or not self._explains(max(lost.values()), 0.0, part):
             return ""
-        warp = self.slow.diagnosis.words.warp
         cause = max(lost, key=lambda cause: lost[cause])
-        if self._fewer_barriers("") and lost.get("barrier", 0.0) > EXPLAINS * lost[cause]:
+        if self._is_more(self._barriers()) and lost.get("barrier", 0.0) > EXPLAINS * lost[cause]:
             cause = "barrier"  # warps at a barrier do not hide latency, so the other waits follow from barriers
-        detail = next(filter(None, self._details(cause, "they")), "")
-        shares = f"for {self._sentence(lambda each: in_percent(each.waits.get(cause, 0.0)))} of stall cycles"
-        if self.slow.waits[cause] - self.fast.waits.get(cause, 0.0) < APART:
-            shares = f"for {in_percent(self.slow.waits[cause])} of stall cycles in both"
-        return f"{warp}s wait {WAITED[cause]} {shares}{f': {detail}' if detail else ''}"
+        shares = self._pair("of stall cycles", lambda side: side.waits.get(cause, 0.0), SHARE)
+        detail = next(self._details(cause), "")
+        return f"{self.slow.terms.warp}s wait {WAITED[cause]} for {': '.join(filter(None, [shares.clause, detail]))}"
 
-    def _details(self, cause: StallReason | None, warps: str) -> Iterator[str]:
-        """Yield quantities that may change how long *warps* wait for *cause*, the most likely first."""
-        if cause == "barrier":
-            yield self._fewer_barriers(warps)
-        yield self._residents()
-        yield self._fewer(f"{warps} execute", "instructions", lambda each: each.instructions())
+    def _details(self, cause: StallReason | None) -> Iterator[str]:
+        """Yield quantities that may change how long warps wait for *cause*, the most likely first."""
+        if cause == "barrier" and self._is_more(self._barriers()):
+            yield self._barriers().clause
+        if self._is_more(self._pair("", lambda side: 1 / (side.longest.residents.share or 1.0))):
+            warps = self._pair(f"resident {self.before.terms.warp}s", lambda side: side.longest.residents.warps)
+            registers = self._pair("registers per work-item", lambda side: side.longest.residents.registers)
+            is_limit = "registers" in self.slow.longest.residents.limited_by and registers.is_noteworthy
+            yield _joined(warps, *([registers] if is_limit else []))
+        instructions = self._pair("instructions executed", lambda side: side.instructions())
+        if self._is_more(instructions):
+            yield instructions.clause
         if cause == "memory latency":
-            for level in reversed([each for each in self.slow.moved if each in self.fast.moved]):
-                slow, fast = (each.moved[level] for each in (self.slow, self.fast))
-                if differ(slow, fast) and slow > fast:
-                    yield f"{level} moves {self._sentence(lambda each, level=level: prefixed(each.moved[level], 'B'))}"
-        if self.before.on.device != self.after.on.device:
-            yield clocks(self.before, self.after)
+            for level in reversed(self.slow.moved):
+                if level in self.fast.moved and self._is_more(self._amount(level)):
+                    yield self._amount(level).clause
+        if self._across_devices and self._clocks():
+            yield self._clocks()
 
-    def _fewer_barriers(self, warps: str) -> str:
-        """Return the numbers of barriers that *warps* execute, if the slower kernel has more."""
-        return self._fewer(f"{warps} execute", "barriers", lambda each: each.instructions(Pipeline.BARRIER))
-
-    def _fewer(self, does: str, what: str, of: Callable[[Sums], float]) -> str:
-        """Return the numbers of *what*, if the slower kernel has more; else an empty string."""
-        slow, fast = of(self.slow), of(self.fast)
-        if not differ(slow, fast) or slow < fast:
-            return ""
-        return f"{does} {many(of(self.second))} {what} instead of {many(of(self.first))}"
-
-    def _residents(self) -> str:
-        """Return the numbers of resident warps, if the slower kernel has fewer, and what limits them."""
-        slow, fast = (each.diagnosis.longest.residents for each in (self.slow, self.fast))
-        if not differ(slow.share, fast.share) or slow.share > fast.share:
-            return ""
-        then, now = (each.diagnosis.longest.residents for each in (self.first, self.second))
-        warps = [each.warps_in_words for each in (now, then)]
-        resident = f"{warps[0]} of {now.slots} {self.slow.diagnosis.words.warp}s are resident instead of {warps[1]}"
-        resident += f" of {then.slots}" if then.slots != now.slots else ""
-        if slow.registers != fast.registers and "registers" in slow.limited_by:
-            numbers = now.spilled or "none", then.spilled or "none"
-            spilled = f", and {numbers[0]} spilled instead of {numbers[1]}" if now.spilled != then.spilled else ""
-            return f"{resident}: {now.registers} registers per work-item instead of {then.registers}{spilled}"
-        limits = [" and ".join(each.limited_by) for each in (now, then)]
-        return f"{resident}: limited by {limits[0]} instead of {limits[1]}" if limits[0] != limits[1] else resident
+    def _barriers(self) -> Pair:
+        return self._pair("barriers", lambda side: side.instructions(Pipeline.BARRIER))
 
     # }}}
 
 
-def _is(named: str) -> str:
-    return "are" if named.endswith("s") or " and " in named else "is"
-
-
-def _grid(review: LaunchReview) -> str:
-    return f"{number_of(review.groups, 'group')} of {review.work_items:,} work-items"
+def _joined(whole: Pair, *details: Pair) -> str:
+    """Return the change of a quantity and of those that explain it."""
+    return ": ".join(filter(None, [whole.clause, ", ".join(pair.clause for pair in details)]))

@@ -1,10 +1,10 @@
-"""Draw the SVG pictures of a report: memory levels, the timeline of warps, and embedded matplotlib figures.
+"""Draw the SVG pictures of a report: memory levels, and embedded matplotlib figures.
 
 Colors are CSS classes, for which the page's style sheet has rules in light and dark mode.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.explain.plots.figures import Artist, Figure, style
 from loopyperf.explain.review import LaunchReview
-from loopyperf.explain.waiting import Span, Timeline
-from loopyperf.units import amount, in_percent, prefixed, printable
+from loopyperf.units import in_percent, prefixed, printable
 
 # {{{ memory levels
 
@@ -52,8 +51,8 @@ def _hits(review: LaunchReview, level: str) -> str:
 class _Chart:
     """Builds an SVG element."""
 
-    def __init__(self, height: float, label: str, width: float = WIDE) -> None:
-        box = f"0 0 {width:g} {height:g}"
+    def __init__(self, height: float, label: str) -> None:
+        box = f"0 0 {WIDE:g} {height:g}"
         self.root = ElementTree.Element("svg", {"viewBox": box, "role": "img", "aria-label": label})
 
     def box(self, top: float, name: str, beside: str) -> None:
@@ -91,62 +90,9 @@ class _Chart:
             text = ElementTree.SubElement(self.root, "text", given, x=f"{x:g}", y=f"{y:g}", **{"text-anchor": anchor})
             text.text = words
 
-    def rect(self, kind: str, x: float, y: float, width: float, height: float, title: str = "") -> None:
-        """Draw a rectangle of CSS class *kind*, with *title* as its tooltip."""
-        size = {"width": f"{max(width, 0.3):.4g}", "height": f"{height:g}"}
-        rect = ElementTree.SubElement(self.root, "rect", {"class": kind, **size}, x=f"{x:.5g}", y=f"{y:g}")
-        if title:
-            ElementTree.SubElement(rect, "title").text = title
-
     def markup(self) -> str:
         """Return the picture as SVG markup."""
         return ElementTree.tostring(self.root, encoding="unicode")
-
-
-# }}}
-
-
-# {{{ timeline of warps
-
-LEFT, ROW, ACROSS = 104, 11, 500
-"""width of the labels, height of a row, and width of the chart"""
-
-
-def wait_class(cause: str) -> str:
-    """Return the CSS class of a stall reason."""
-    return f"wait-{cause.replace(' ', '-')}"
-
-
-def timeline_chart(timeline: Timeline, words: Vocabulary) -> str:
-    """Return an SVG timeline of some warps' stalls and issues, and of busy pipelines."""
-    rows = len(timeline.warps) + len(timeline.pipelines)
-    label = f"Timeline of {len(timeline.warps)} {words.warp}s over {amount(round(timeline.cycles))} cycles"
-    chart = _Chart((rows + 2.5) * ROW, label, ACROSS)
-    scale = (ACROSS - LEFT - 4) / (timeline.cycles or 1.0)
-    for row, warp in enumerate(timeline.warps):
-        chart.text(LEFT - 6, (row + 0.8) * ROW, f"{words.warp} {warp}", "row", "end")
-    for span in timeline.waits:
-        chart.rect(wait_class(span.what), *_place(span, scale), ROW - 2, f"stall: {span.what}")
-    for row, time in timeline.issues:
-        chart.rect("issue", LEFT + time * scale, row * ROW, 0.9, ROW - 2)
-    for span in _on_rows(timeline):
-        x, y, width = _place(span, scale)
-        chart.rect("taken", x, y + ROW / 2, width, ROW - 2, span.what)
-    for row, name in enumerate(timeline.pipelines, len(timeline.warps)):
-        chart.text(LEFT - 6, (row + 1.3) * ROW, name, "row", "end")
-    below = (rows + 1.8) * ROW
-    chart.text(LEFT, below, "0", "row")
-    chart.text(ACROSS - 4, below, f"{amount(round(timeline.cycles))} cycles", "row", "end")
-    return chart.markup()
-
-
-def _on_rows(timeline: Timeline) -> Iterator[Span]:
-    """Yield the busy spans of pipelines, with rows below those of the warps."""
-    yield from (span._replace(row=span.row + len(timeline.warps)) for span in timeline.busy)
-
-
-def _place(span: Span, scale: float) -> tuple[float, float, float]:
-    return LEFT + span.begin * scale, span.row * ROW, (span.end - span.begin) * scale
 
 
 # }}}

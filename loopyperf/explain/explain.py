@@ -11,7 +11,6 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
-from loopyperf.explain.advice import advice_at
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.explanation import Explanation, OnDevice, with_others
 from loopyperf.explain.roofline_chart import roofline_at
@@ -210,9 +209,8 @@ class _Request:
         shown = by.of(first) if first else None
         of_launches = shown if isinstance(shown, DevicePredictor) and first != BOUND else None
         roofline = _or_error(lambda: roofline_at(self.case, by.known, of_launches))
-        advice = _or_error(lambda: advice_at(self.case, by.known))
         diagnosis = _or_error(lambda: self._diagnosed(shown, estimates))
-        found = {"roofline": roofline, "advice": advice, "diagnosis": diagnosis}
+        found = {"roofline": roofline, "diagnosis": diagnosis}
         return OnDevice(
             device=slug,
             name=slug if known is None else known.name,
@@ -221,7 +219,6 @@ class _Request:
             refusals=refusals,
             clock=None if known is None else known.clock,
             roofline=None if isinstance(roofline, LoopyperfError) else roofline,
-            advice=() if isinstance(advice, LoopyperfError) else advice[1],
             gaps={name: str(error) for name, error in found.items() if isinstance(error, LoopyperfError)},
             diagnosis=None if isinstance(diagnosis, LoopyperfError) else diagnosis,
             cores=None if known is None else known.cores,

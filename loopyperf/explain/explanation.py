@@ -14,7 +14,6 @@ from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.explain.source_view import KernelCode, SourceLine
 from loopyperf.explain.waiting import BUSY
-from loopyperf.models.literature.gpuperf_advice import UNMODELLED, Advice
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LATENCY
 from loopyperf.predict.compare import below_roofline, is_below
@@ -107,10 +106,8 @@ class OnDevice(Tabular):
     """core clock in Hz; None without device parameters"""
     roofline: Roofline | None
     """the launches' rooflines; None if there are none, for the reason in :attr:`gaps`"""
-    advice: tuple[Advice, ...]
-    """GPUPerf's advice on each launch"""
     gaps: Mapping[str, str]
-    """reasons for a missing ``"roofline"``, ``"advice"`` or ``"diagnosis"``"""
+    """reasons for a missing ``"roofline"`` or ``"diagnosis"``"""
     diagnosis: Diagnosis | None = None
     """what limits the kernel, and findings; None if there is none, for the reason in :attr:`gaps`"""
     cores: int | None = None
@@ -127,8 +124,8 @@ class OnDevice(Tabular):
         return self.estimate.most_of_it if self.diagnosis is None else self.diagnosis.cause
 
     @property
-    def has_timeline(self) -> bool:
-        """Return whether there is a timeline of the warps of the longest launch."""
+    def has_stalls(self) -> bool:
+        """Return whether the stall reasons of the warps of the longest launch are known."""
         return (
             self.diagnosis is not None and bool(self.diagnosis.launches) and self.diagnosis.longest.waiting is not None
         )
@@ -142,14 +139,6 @@ class OnDevice(Tabular):
         if "roofline" in self.estimates:
             return float(self.estimates["roofline"])
         return -inf if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
-
-    @property
-    def beyond_advice(self) -> str:
-        """Return a remark if GPUPerf does not model what bounds the run time; else an empty string."""
-        bound = self.estimate.bound
-        if not self.advice or bound not in UNMODELLED:
-            return ""
-        return f"{self.first}: bound by {bound}, which GPUPerf does not model; try {UNMODELLED[bound]}"
 
     def is_under_the_roof(self, model: str) -> bool:
         """Return whether *model* predicts less time than the roofline."""

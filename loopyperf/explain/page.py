@@ -1,4 +1,4 @@
-"""Render the HTML pages of a report and of a difference from Jinja2 templates.
+"""Render the HTML page of a report from Jinja2 templates.
 
 Jinja2 escapes everything except plots, highlighted source, style and script, which are made here. The content security
 policy of a page allows no other script and no network access.
@@ -8,26 +8,22 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from loopyperf.display import NoteKind, Table, without
+from loopyperf.display import NoteKind, without
 from loopyperf.errors import LoopyperfError, by_reason, in_short
-from loopyperf.explain.diagnosis import Diagnosis
-from loopyperf.explain.difference import Difference, signed
-from loopyperf.explain.difference_parts import LinePair
-from loopyperf.explain.drawings import embedded, memory_chart, timeline_chart, wait_class
+from loopyperf.explain.drawings import embedded, memory_chart
 from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
-from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_of_peak
+from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
 from loopyperf.explain.plots.figures import Figure, style, with_legend
 from loopyperf.explain.plots.plot_roofline import draw_roofline
 from loopyperf.explain.source_view import SourceLine
-from loopyperf.explain.waiting import STALLS
-from loopyperf.files import user_data_name
+from loopyperf.files import without_folders
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import LEVEL, Estimate
 from loopyperf.units import amount, duration, in_percent, prefixed, printable, unbroken
@@ -43,13 +39,8 @@ except ImportError as error:
         f"reports need Jinja2 and Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
     ) from error
 
-DATA = "<data folder>"
-"""replacement for the path of the user's data folder"""
-PATH = re.compile(r"(?<![\w/>.~])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\"]+)+[/\\](?=[^\s/\\'\"])")
-"""matches the folders of an absolute path, up to the file name"""
 
-
-def without_folders(explanation: Explanation) -> Explanation:
+def _without_folders(explanation: Explanation) -> Explanation:
     """Return *explanation* with the folders of paths removed from reasons and notes.
 
     The kernel's source and description are not changed, because they are the user's own.
@@ -58,20 +49,14 @@ def without_folders(explanation: Explanation) -> Explanation:
     return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
 
 
-def sentence_without_folders(sentence: str) -> str:
-    """Return *sentence* with each path reduced to its file name."""
-    return PATH.sub("", sentence.replace(user_data_name(), DATA))
-
-
 def _on_device(on: OnDevice) -> OnDevice:
     estimates = {
-        name: replace(each, notes=tuple(map(sentence_without_folders, each.notes)))
-        for name, each in on.estimates.items()
+        name: replace(each, notes=tuple(map(without_folders, each.notes))) for name, each in on.estimates.items()
     }
-    roofline = on.roofline and replace(on.roofline, notes=tuple(map(sentence_without_folders, on.roofline.notes)))
+    roofline = on.roofline and replace(on.roofline, notes=tuple(map(without_folders, on.roofline.notes)))
     return replace(
         on,
-        name=sentence_without_folders(on.name),
+        name=without_folders(on.name),
         estimates=estimates,
         refusals=_reasons(on.refusals),
         roofline=roofline,
@@ -80,7 +65,7 @@ def _on_device(on: OnDevice) -> OnDevice:
 
 
 def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
-    return {sentence_without_folders(name): sentence_without_folders(reason) for name, reason in refusals.items()}
+    return {without_folders(name): without_folders(reason) for name, reason in refusals.items()}
 
 
 LIGHT, DARK = "default", "github-dark"
@@ -113,7 +98,7 @@ SHOWN = 0.01
 
 def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
     """Return *explanation* as a self-contained HTML document, which reloads itself if *is_watched*."""
-    explanation = without_folders(explanation)
+    explanation = _without_folders(explanation)
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
@@ -124,12 +109,9 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         lines=list(_source(explanation)),
         code=None if explanation.code is None else _code(explanation),
         amount=prefixed,
-        memory_chart=_memory,
-        timeline_chart=_timeline,
-        accesses=_accesses,
+        memory_chart=memory_chart,
+        accesses_table=accesses_table,
         roofline_chart=_roofline_chart,
-        wait_class=wait_class,
-        waits=STALLS,
         style=Markup(_style()),
         script=Markup(script),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
@@ -142,7 +124,7 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
 def first_screen_of(explanation: Explanation) -> str:
     """Return the first screen of the page as HTML for a notebook, whose own elements keep their style."""
     nested = re.sub(r"^( *)(?::root|html|body)(?= \{)", r"\1&", _style(), flags=re.MULTILINE)
-    screen = _environment().get_template("first_screen.html").render(_on_first_screen(without_folders(explanation)))
+    screen = _environment().get_template("first_screen.html").render(_on_first_screen(_without_folders(explanation)))
     style = f"<style>\n.loopyperf-report {{\n{nested}\n}}\n</style>"
     return printable(f'<div class="loopyperf-report">\n{style}\n{screen}</div>')
 
@@ -155,7 +137,7 @@ def _on_first_screen(explanation: Explanation) -> dict[str, Any]:
         "several": len(explanation.devices) > 1,
         "assumed": _assumed,
         "by_reason": by_reason,
-        "bars": _bars,
+        "shares_of_peak": shares_of_peak,
         "reasons": reasons,
         "summaries": {name: model.summary for name, model in MODELS.items()},
     }
@@ -177,38 +159,15 @@ def _environment() -> Environment:
     return environment
 
 
-def _stated(explanation: Explanation) -> Iterator[str]:
-    """Yield the sizes and the typical values as text."""
-    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
-    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
-
-
 def _assumed(estimate: Estimate) -> list[str]:
     """Return the notes except the reason for a missing interval, which is in the headline."""
     return without(estimate.notes, NoteKind.NO_INTERVAL)
 
 
-# {{{ utilization
-
-
-def _bars(diagnosis: Diagnosis) -> Iterator[Bar]:
-    return shares_of_peak(diagnosis.longest, diagnosis.words)
-
-
-def _memory(diagnosis: Diagnosis) -> Markup:
-    return Markup(memory_chart(diagnosis.longest, diagnosis.words))
-
-
-def _timeline(diagnosis: Diagnosis) -> Markup:
-    waiting = diagnosis.longest.waiting
-    return Markup("" if waiting is None else timeline_chart(waiting.timeline, diagnosis.words))
-
-
-def _accesses(diagnosis: Diagnosis) -> Mapping[str, Any]:
-    return _table(accesses_table(diagnosis.longest, diagnosis.words))
-
-
-# }}}
+def _stated(explanation: Explanation) -> Iterator[str]:
+    """Yield the sizes and the typical values as text."""
+    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
+    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
 
 
 # {{{ source with its costs, and generated code
@@ -243,13 +202,6 @@ def _code(explanation: Explanation) -> Mapping[str, Any]:
     assert explanation.code is not None
     lines = [(Markup(coloured(each.text)), each.source) for each in explanation.code.lines]
     return {"language": explanation.code.language, "lines": lines}
-
-
-def _table(table: Table) -> Mapping[str, Any]:
-    """Return *table* for the template, with a flag for each number column."""
-    columns = len(table.headings)
-    is_number = [table.text <= column < columns - table.last for column in range(columns)]
-    return {"headings": table.headings, "rows": table.rows, "is_number": is_number}
 
 
 def _unbroken(value: Any) -> Any:
@@ -301,38 +253,3 @@ def _file(name: str) -> str:
 
 
 # }}}
-
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-
-
-def page_of_difference(difference: Difference) -> str:
-    """Return *difference* as a self-contained HTML document."""
-    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    environment.finalize = _unbroken
-    environment.filters.update(duration=duration, signed=signed)
-    longest = max((abs(each.change) for each in difference.lines), default=0.0)
-    return environment.get_template("diff.html").render(
-        difference=difference,
-        title=" and ".join(dict.fromkeys(each.kernel for each in difference.compared)),
-        bar=partial(_bar, longest),
-        of_longer=partial(_bar, max(difference.before, difference.after)),
-        sign=_sign,
-        notes=tuple(map(sentence_without_folders, difference.notes)),
-        style=Markup((TEMPLATE / "page.css").read_text(encoding="utf-8")),
-        policy=POLICY,
-        version=version("loopyperf"),
-    )
-
-
-def _sign(pair: LinePair, place: int) -> str:
-    """Return the prefix of a line that only one side has: minus for the first, plus for the second."""
-    if pair.before is None or (place and len(pair.texts) > 1):
-        return "+ "
-    return "\N{MINUS SIGN} " if pair.after is None or len(pair.texts) > 1 else ""
-
-
-def _bar(longest: float, seconds: float) -> float:
-    """Return the length of a bar, in percent of the longest one."""
-    return round(100 * abs(seconds) / longest, 1) if longest else 0.0

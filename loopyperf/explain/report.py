@@ -67,7 +67,7 @@ def report(
     """Return an HTML page about the run time of *program* at one size, on one or several devices.
 
     The page shows the cost of each source line, utilization, suggested changes, stall reasons, memory traffic, the
-    estimates of all models, the roofline, GPUPerf's advice and the assumptions.
+    estimates of all models, the roofline and the assumptions.
 
     Parameters
     ----------

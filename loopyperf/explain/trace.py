@@ -32,7 +32,7 @@ FEWEST = 100
 """minimum number of events per launch"""
 GENERATOR = "loopyperf.trace"
 """name of the generator in the metadata of the trace"""
-EACH = 4
+EVENTS_PER_ISSUE = 4
 """approximate number of events per issue: on its pipeline, of its warp, and for its stalls"""
 
 
@@ -284,5 +284,5 @@ def trace(
 
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:
-    explicit = explicit_part(launch, most // EACH)
+    explicit = explicit_part(launch, most // EVENTS_PER_ISSUE)
     return LaunchTrace(launch.name, explicit, launch.execution.total_groups, launch.times, clock, most)

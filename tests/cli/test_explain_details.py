@@ -12,7 +12,8 @@ import loopyperf as lpp
 from loopyperf.cli.explain_command import show_explanation
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
-from loopyperf.explain.page import page_of, sentence_without_folders
+from loopyperf.explain.page import page_of
+from loopyperf.files import without_folders
 from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.report_kernels import DEVICES, two_launches
 from tests.explain.pages.report_kernels import MODELS as MODEL_NAMES
@@ -39,17 +40,12 @@ def device_facts(on: OnDevice) -> Iterator[str]:
     yield from (str(each) for each in estimate.alternatives)
     yield from (note.removeprefix("no prediction interval: ") for note in estimate.notes)
     for gap, reason in on.gaps.items():
-        yield from [reason] if gap in ("roofline", "advice", "diagnosis") else []
+        yield from [reason] if gap in ("roofline", "diagnosis") else []
     if on.diagnosis is not None and on.diagnosis.launches:
         yield from diagnosis_facts(on)
     if on.roofline is not None:
         for launch in on.roofline.launches:
             yield from (launch.name, launch.bound, *(prefixed(each, "B") for each in launch.moved.values()))
-    for advice in on.advice:
-        yield from (advice.launch, duration(advice.seconds), advice.bound)
-        yield from (
-            word for each in advice.worth for word in (each.name, each.meaning, *each.evidence, *each.techniques)
-        )
 
 
 def diagnosis_facts(on: OnDevice) -> Iterator[str]:
@@ -92,7 +88,7 @@ def explain_with_alternatives() -> Explanation:
 
 @cache
 def explain_with_a_fit_only() -> Explanation:
-    """Return an explanation from a fit only; without device parameters, it has no roofline and no advice."""
+    """Return an explanation from a fit only; without device parameters, it has no roofline."""
     weights = {**FREE, "launches": 1e-6}
     fit = lpp.Fit(model="linear", device="Made Up", slug="made-up-1", counting="executed", weights=weights)
     return lpp.explain(doubled(), n=4096, fit=fit)
@@ -108,7 +104,7 @@ def test_terminal_shows_every_fact_of_the_page(
     printed, page = plain(capsys.readouterr().out), page_text(answer)
     expected = [fact for fact in facts(answer) if fact]
     assert len(expected) > 10
-    assert [fact for fact in expected if plain(sentence_without_folders(fact)) not in page] == []
+    assert [fact for fact in expected if plain(without_folders(fact)) not in page] == []
     assert [fact for fact in expected if plain(fact) not in printed] == []
 
 

@@ -155,11 +155,3 @@ def test_comparison_with_the_roofline_includes_launch_overhead() -> None:
         "of the roofline: it does not include all effects of the roofline, and leaves out global load 32-bit stride 0"
     )
     assert on.under_the_roof in lpp.compare(triangle(), device=device, **options).report_text().remarks
-
-
-def test_bottleneck_unknown_to_the_advice_model_is_reported() -> None:
-    (on,) = lpp.explain(doubled(group=32), n=10_000_000, device="nvidia-v100", models=["pipeline"]).devices
-    assert on.estimate.bound == "start"
-    assert "bound by start, which GPUPerf does not model; try fewer groups that do more each" in on.beyond_advice
-    (other,) = lpp.explain(doubled(group=256), n=10_000_000, device="nvidia-v100", models=["pipeline"]).devices
-    assert (other.estimate.bound, other.beyond_advice) == ("DRAM", "")

@@ -14,7 +14,6 @@ from loopyperf.idg.program import Opcode
 from loopyperf.models.demand import cached_for_launch, is_floating_point
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import SPECIAL, LaunchInputs, MemoryRequest
-from loopyperf.models.workload import LAUNCHES, START
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import amount, duration, in_percent, number_of
 
@@ -192,11 +191,8 @@ _OF_PARALLELISM = (
     "prefetching into registers ahead of use",
     "tiling in local memory, which shortens latencies",
 )
-UNMODELLED = {
-    START: "fewer groups that do more each: larger groups, or several elements per work-item",
-    LAUNCHES: "fewer launches that do more each: larger sizes, or fused kernels",
-}
-"""Bound that GPUPerf does not model -> remedy."""
+
+
 SCATTERED = "uncoalesced accesses (more sectors than needed)"
 _NEIGHBOURS = "coalescing: adjacent work-items access adjacent elements (another array layout or order of its axes)"
 OF_SCATTERED = (_NEIGHBOURS, "tiling in local memory, with tiles that are read and written along cache lines")

@@ -140,7 +140,7 @@ def test_text_of_source_and_roofline_has_enough_contrast(browser: Any, tmp_path:
 TEXTS = (
     "h1", "h1 small", ".time strong", ".time small", ".cause", ".bars dt", ".percent", ".findings b", ".findings small",
     "pre code", "summary", "#source .code code", "#source .code span", "#source .cost small", "#roofline svg text",
-    ".memory text", ".timeline text", ".legend", "footer p",
+    ".memory text", ".legend", "footer p",
 )  # fmt: skip
 """a selector for each kind of text"""
 COLORS = """all => all.flatMap(each => {
@@ -179,7 +179,7 @@ def test_page_is_complete_without_scripts(browser: Any, address: str):
     with watching(browser, address, java_script_enabled=False) as watched:
         assert len(watched.texts(".cause")) == 3
         assert watched.page.locator("details").count() > 5
-        assert watched.page.locator("svg").count() == 3 + 3 + 1  # memory and warps of each device, the rooflines
+        assert watched.page.locator("svg").count() == 3 + 1  # the memory of each device, the rooflines
 
 
 def plain(text: str) -> str:

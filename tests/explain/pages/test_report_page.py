@@ -21,8 +21,8 @@ import loopyperf as lpp
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.drawings import REACH, SVG, embedded
-from loopyperf.explain.page import sentence_without_folders
 from loopyperf.explain.report import Report
+from loopyperf.files import without_folders
 from loopyperf.models.result import Alternative
 from loopyperf.units import duration, prefixed, unbroken
 from tests.explain.pages.report_kernels import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
@@ -81,7 +81,7 @@ def html() -> str:
 def test_page_is_well_formed_and_loads_nothing(html: str):
     page = Page(html)
     assert {name: number for name, number in page.ids.items() if number > 1} == {}
-    assert page.names["svg"] == 3 + 3 + 1  # memory and warps of each device with device parameters, and the rooflines
+    assert page.names["svg"] == 3 + 1  # the memory of each device with device parameters, and the rooflines
     outside = [each for each in page.references if not each.startswith("#") and each != "data:,"]
     assert outside == []
     assert [each for each in page.references if each.startswith("#") and each[1:] not in page.ids] == []
@@ -146,7 +146,8 @@ def test_page_contains_no_folders_of_the_machine(tmp_path: Path, monkeypatch: py
     plain = lpp.report(two_launches(), n=4096, device=devices, models=["roofline", "linear"])
     (on,) = plain.explanation.devices
     estimate = replace(on.estimate, notes=(f"the fit {tmp_path / 'mine.json'} is old",))
-    on = replace(on, estimates={"roofline": estimate}, gaps={"advice": r"see C:\Users\me\x.toml: it lacks L1/L2"})
+    gaps = {"roofline": r"see C:\Users\me\x.toml: it lacks L1/L2"}
+    on = replace(on, estimates={"roofline": estimate}, roofline=None, gaps=gaps)
     content = str(replace(plain.explanation, devices=(on,)).to_dict())
     assert str(tmp_path) in content
     html = replace(plain, explanation=replace(plain.explanation, devices=(on,))).html()
@@ -160,7 +161,7 @@ def test_page_contains_no_folders_of_the_machine(tmp_path: Path, monkeypatch: py
     "sentence", ["n // 16 groups, L1/L2 and stride 2/2", "docs/devices.md says so", "see https://ui.perfetto.dev/a/b"]
 )
 def test_text_that_is_not_a_path_of_the_machine_is_kept(sentence: str):
-    assert sentence_without_folders(sentence) == sentence
+    assert without_folders(sentence) == sentence
 
 
 def test_page_shows_the_interval_and_uncertain_arrays():

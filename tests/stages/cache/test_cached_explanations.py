@@ -83,13 +83,12 @@ def test_new_request_needs_loopy_passes_and_graphs(folder, forbid):
             QUESTIONS[name]()
 
 
-def test_results_of_explain_serve_roofline_advise_and_estimate(folder, forbid):
+def test_results_of_explain_serve_roofline_and_estimate(folder, forbid):
     explanation = QUESTIONS["explain"]()
     forbid()
     CACHE.clear()
     (on,) = explanation.devices
     assert QUESTIONS["roofline"]() == on.roofline
-    assert tuple(QUESTIONS["advise"]()) == on.advice
     assert call(lpp.estimate, model="pipeline") == on.estimates["pipeline"]
 
 
