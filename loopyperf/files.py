@@ -15,6 +15,7 @@ import atexit
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 import tempfile

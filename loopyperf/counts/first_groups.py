@@ -23,6 +23,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, launches_of
+from loopyperf.polyhedral.isl_values import as_int
 
 Grid = tuple[int, ...]
 SET, PARAM = isl.dim_type.set, isl.dim_type.param
@@ -181,7 +182,7 @@ def _end(counter: ExecutionCounter, site: Site, ref: Reference, sizes: dict[str,
     for axis, stride in enumerate(element_strides(counter.kernel, ref, sizes)):
         place = place.set_coefficient_val(isl.dim_type.in_, axis, isl.Val(stride))
     last = cells.max_val(place)
-    return (last.to_python() + 1) * ref.bits // 8 if last.is_int() else None
+    return (as_int(last) + 1) * ref.bits // 8 if last.is_int() else None
 
 
 # }}}

@@ -19,6 +19,7 @@ from loopyperf.counts.memory_accesses import Reference, element_strides
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.quasi_affine import quasi_affine_map
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
@@ -63,7 +64,7 @@ def _sample(kernel: Kernel, admissible: isl.Set) -> dict[str, int]:
     for place in places.values():
         admissible = _enlarged(admissible, _parameter(admissible, place))
     point = admissible.sample_point()
-    return {name: point.get_coordinate_val(PARAM, place).to_python() for name, place in places.items()}
+    return {name: as_int(point.get_coordinate_val(PARAM, place)) for name, place in places.items()}
 
 
 def _parameter(params: isl.Set, place: int) -> isl.PwAff:

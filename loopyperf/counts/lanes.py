@@ -29,6 +29,7 @@ from pymbolic.mapper.flattener import flatten
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory_accesses import CASES, Reference, element_strides, value_at
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.isl_values import as_int
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
@@ -267,14 +268,14 @@ def _iteration(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[
             first, last = _bounds(points, place)
             reached = first + ((last - first) // 2 + number - ITERATIONS // 2) % (last - first + 1)
             value = points.upper_bound_val(SET, place, _val(reached)).dim_max_val(place)
-            points, values[name] = points.fix_val(SET, place, value), value.to_python()
+            points, values[name] = points.fix_val(SET, place, value), as_int(value)
     first, last = _bounds(points, names.index(lane))
     for value in range(first, min(last, first + ENUMERATED - 1) + 1):
         yield (*values.items(), (lane, value))
 
 
 def _bounds(points: isl.Set, place: int) -> tuple[int, int]:
-    return points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python()
+    return as_int(points.dim_min_val(place)), as_int(points.dim_max_val(place))
 
 
 def _val(value: int) -> isl.Val:

@@ -25,6 +25,7 @@ from pymbolic import parse
 
 from loopyperf.counts.item import Item
 from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.units import number_in_words
 
 BITS = 62
@@ -122,8 +123,8 @@ def admitted_values(
     line = line.lower_bound_val(SET, 0, isl.Val(int(at_least))).upper_bound_val(SET, 0, isl.Val(int(at_most)))
     if line.is_empty():
         raise ParameterError(f"the kernel's assumptions admit no {size} from {at_least} to {at_most}")
-    step = line.get_stride_info(0).get_stride().to_python()
-    return range(line.dim_min_val(0).to_python(), line.dim_max_val(0).to_python() + 1, step)
+    step = as_int(line.get_stride_info(0).get_stride())
+    return range(as_int(line.dim_min_val(0)), as_int(line.dim_max_val(0)) + 1, step)
 
 
 # }}}

@@ -17,6 +17,7 @@ from loopyperf.counts.loops import bounding_around, first_values, leaning_loops
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
+from loopyperf.polyhedral.isl_values import as_int
 
 SET = isl.dim_type.set
 
@@ -128,7 +129,7 @@ def _first(kernel: Kernel, iname: str) -> int:
     first = kernel.domain([iname]).dim_min_val(0)
     if not first.is_int():
         raise UncountableError(f"cannot count sub-groups: the first value of {iname} depends on a size")
-    return first.to_python()
+    return as_int(first)
 
 
 def _weights(launch: Launch, last: int) -> list[int]:
@@ -146,7 +147,7 @@ def _extent(launch: Launch, axis: int) -> int:
         raise UncountableError(
             f"cannot count sub-groups: the extent of l.{axis} depends on a size: {launch.local_axes[axis]}"
         )
-    return launch.local_axes[axis].max_val().to_python()
+    return as_int(launch.local_axes[axis].max_val())
 
 
 def _is_constant(launch: Launch, axis: int) -> bool:

@@ -32,6 +32,7 @@ from pytools.tag import Tag
 
 from loopyperf.display import Note
 from loopyperf.polyhedral.expressions import Same
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.sets import SetMemory, projected
 
 SUBJECTS = "<subjects>"
@@ -268,7 +269,7 @@ def _span(points: isl.Set, assumed: isl.Set) -> _Span:
         length = isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(last.get_domain_space()), number))
     else:
         length = last.sub(first).add_constant_val(1).gist(assumed)
-    return _Span(None if start is None else start.to_python(), length)
+    return _Span(None if start is None else as_int(start), length)
 
 
 def _is_one_number(value: isl.PwAff) -> bool:

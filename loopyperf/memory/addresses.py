@@ -28,6 +28,7 @@ from loopyperf.memory.residues import AddressStride, Loops
 from loopyperf.memory.rows import APART, RowIndex, Visit, is_data, row_index
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.isl_values import as_int
 
 ALWAYS_NUMBERED = 2**15
 """sizes below this limit cannot overflow 64 bits in products of three and a few bits more"""
@@ -240,7 +241,7 @@ def _check_numbered(iterations: WarpIterations, ref: Reference, expression: Any,
     exact = {name: np.asarray(value, dtype=object) for name, value in values.items()}
     for activity in iterations.activities:
         for end in (activity.iterations.set.dim_min_val, activity.iterations.set.dim_max_val):
-            at = {loop: np.asarray(end(place).to_python(), object) for place, loop in enumerate(iterations.loops)}
+            at = {loop: np.asarray(as_int(end(place)), object) for place, loop in enumerate(iterations.loops)}
             with suppress(ZeroDivisionError):  # in a branch that does not execute
                 reached = np.max(np.abs(index_values(expression, {**exact, **at}))) * ref.bits // 8
                 if reached >= BOUND:

@@ -41,6 +41,7 @@ from loopyperf.memory.rows import APART, Indices, Visit, branches, is_data
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.memory.touched_sectors import Touched
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet
 from loopyperf.polyhedral.points import affine_map, at_sizes
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map
@@ -280,7 +281,7 @@ def _reached(access: _Access) -> int:
     if cells.is_empty():
         return 0
     width = access.reference.bits // 8
-    ends = (axis * cells.dim_max_val(place).to_python() for place, axis in enumerate(access.axes))
+    ends = (axis * as_int(cells.dim_max_val(place)) for place, axis in enumerate(access.axes))
     return sum(ends) // width + 1
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.warp_classes import Integers
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box, Points, points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import tied_together
@@ -86,12 +87,12 @@ def _of_tied(iterations: isl.Set) -> Visits:
     for shares in _spread(SAMPLE_OF_TIED, iterations.dim(SET)).tolist():
         left, row, weight = iterations, list[int](), 1
         for place, share in enumerate(shares):
-            first, last = left.dim_min_val(place).to_python(), left.dim_max_val(place).to_python()
+            first, last = as_int(left.dim_min_val(place)), as_int(left.dim_max_val(place))
             wanted = isl.Val(str(first + int(share * (last + 1 - first))))
             # If a loop has holes, the next lower value is used.
             value = left.upper_bound_val(SET, place, wanted).dim_max_val(place)
             left = left.fix_val(SET, place, value)
-            row.append(value.to_python())
+            row.append(as_int(value))
             weight *= last + 1 - first
         rows.append(row)
         weights.append(weight)
@@ -265,7 +266,7 @@ def _interval(iterations: Points) -> range | None:
     """Return the *iterations* of a single loop as a range; None if it has holes."""
     if iterations.box is not None:
         return iterations.box[0]
-    first, last = iterations.set.dim_min_val(0).to_python(), iterations.set.dim_max_val(0).to_python()
+    first, last = as_int(iterations.set.dim_min_val(0)), as_int(iterations.set.dim_max_val(0))
     return range(first, last + 1) if iterations.number == last + 1 - first else None
 
 

@@ -28,6 +28,7 @@ from loopyperf.counts.memory_accesses import element_strides, reference
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
 from loopyperf.memory.index_values import data_of, inames_of_data
+from loopyperf.polyhedral.isl_values import as_int
 
 APART = 2**40
 """bytes between rows or lanes that share nothing; a multiple of a line, so that rows APART plus an element start at
@@ -120,7 +121,7 @@ def _length(visit: Visit, within: Any) -> int | None:
     if reached is None or reached.is_empty() or not reached.is_bounded():
         return None
     least, most, step = reached.dim_min_val(0), reached.dim_max_val(0), reached.get_stride(0)
-    return most.to_python() - least.to_python() + max(1, step.to_python())
+    return as_int(most) - as_int(least) + max(1, as_int(step))
 
 
 def _reached(visit: Visit, index: Any) -> isl.Set | None:

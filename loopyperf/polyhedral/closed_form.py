@@ -20,6 +20,7 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.polyhedral.affine import Affine, Atom, Floor, names_of_variable
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial
 
 
@@ -304,7 +305,7 @@ def _extremes(region: isl.Set, place: int) -> tuple[int | None, int | None]:
     """Return the minimum and maximum of a parameter on *region*, None where unbounded."""
     as_set = region.move_dims(SET, 0, PARAM, place, 1)
     least, most = as_set.dim_min_val(0), as_set.dim_max_val(0)
-    return (least.to_python() if least.is_int() else None), (most.to_python() if most.is_int() else None)
+    return (as_int(least) if least.is_int() else None), (as_int(most) if most.is_int() else None)
 
 
 # }}}

@@ -11,6 +11,7 @@ from math import prod
 import islpy as isl
 
 from loopyperf.errors import ENGINE_REMEDY, EngineError
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
@@ -54,7 +55,7 @@ class DigitExpansion:
         point = isl.Point.zero(self._number.get_domain_space())
         for dimension, value in place.items():
             point = point.set_coordinate_val(PARAM, dimension, isl.Val(value))
-        return self._number.eval(point).to_python()
+        return as_int(self._number.eval(point))
 
 
 class ListedNumber:
@@ -96,4 +97,4 @@ def _extent(points: isl.Set, place: int) -> int:
     """Return an upper bound on the number of values of the dimension at *place*; 1 if no constraint involves it."""
     if not points.involves_dims(SET, place, 1):
         return 1
-    return points.dim_max_val(place).sub(points.dim_min_val(place)).to_python() + 1
+    return as_int(points.dim_max_val(place).sub(points.dim_min_val(place))) + 1

@@ -10,6 +10,7 @@ from functools import lru_cache, reduce
 
 import islpy as isl
 
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box
 
 SET = isl.dim_type.set
@@ -161,7 +162,7 @@ def _conjunction(part: isl.BasicSet) -> Conjunction:
 def _rows(matrix: isl.Mat) -> Rows:
     columns = range(matrix.cols())
     return tuple(
-        tuple(matrix.get_element_val(row, column).to_python() for column in columns) for row in range(matrix.rows())
+        tuple(as_int(matrix.get_element_val(row, column)) for column in columns) for row in range(matrix.rows())
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.quasipolynomial import Dimension, affine_of, number_of_points
 
 SET = isl.dim_type.set
@@ -148,7 +149,7 @@ def boxed(box: Box) -> isl.Set:
 
 
 def _interval(points: isl.Set, place: int) -> range:
-    return range(points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python() + 1)
+    return range(as_int(points.dim_min_val(place)), as_int(points.dim_max_val(place)) + 1)
 
 
 def values_along(points: isl.Set, place: int) -> range:
@@ -157,8 +158,8 @@ def values_along(points: isl.Set, place: int) -> range:
     If the values are not evenly spaced, the range also contains others between them.
     """
     alone = points.project_out(SET, place + 1, points.dim(SET) - place - 1).project_out(SET, 0, place)
-    least, most = alone.dim_min_val(0).to_python(), alone.dim_max_val(0).to_python()
-    return range(least, most + 1, max(1, alone.get_stride(0).to_python()))
+    least, most = as_int(alone.dim_min_val(0)), as_int(alone.dim_max_val(0))
+    return range(least, most + 1, max(1, as_int(alone.get_stride(0))))
 
 
 def values_along_each(points: isl.Set) -> list[range]:
@@ -276,7 +277,7 @@ def points_listed(points: isl.Set) -> NDArray[np.int64]:
             inside = contained(points, np.meshgrid(*box, indexing="ij", sparse=True))
             return np.argwhere(inside) + np.array([along.start for along in box], dtype=np.int64)
     rows: list[list[int]] = []
-    points.foreach_point(lambda point: rows.append([point.get_coordinate_val(SET, at).to_python() for at in places]))
+    points.foreach_point(lambda point: rows.append([as_int(point.get_coordinate_val(SET, at)) for at in places]))
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
 
 

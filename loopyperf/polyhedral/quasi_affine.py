@@ -21,6 +21,7 @@ from loopy.symbolic import SubstitutionMapper, aff_to_expr, set_to_cond_expr
 from pymbolic.mapper import Mapper
 
 from loopyperf.errors import UncountableError
+from loopyperf.polyhedral.isl_values import as_int
 
 PARAM = isl.dim_type.param
 CASES = 4
@@ -174,9 +175,9 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
             return found
         at_points = found.intersect_domain(self.points)
         least, most = at_points.min_val(), at_points.max_val()
-        if not (least.is_int() and most.is_int()) or most.to_python() - least.to_python() >= CASES:
+        if not (least.is_int() and most.is_int()) or as_int(most) - as_int(least) >= CASES:
             return found
-        values = map(self._constant, range(least.to_python(), most.to_python() + 1))
+        values = map(self._constant, range(as_int(least), as_int(most) + 1))
         cases = (each.intersect_domain(_between(value, each, divisor)) for each in values)
         return reduce(isl.PwAff.union_add, cases)
 
@@ -290,7 +291,7 @@ def _number(value: isl.PwAff) -> int | None:
     if not value.is_cst():
         return None
     least, greatest = value.min_val(), value.max_val()
-    return least.to_python() if least.is_int() and least.eq(greatest) else None
+    return as_int(least) if least.is_int() and least.eq(greatest) else None
 
 
 def _between(value: isl.PwAff, number: isl.PwAff, divisor: int) -> isl.Set:

@@ -26,6 +26,7 @@ from loopyperf.polyhedral.closed_form import (
 )
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
 from loopyperf.polyhedral.expressions import Same
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
 from loopyperf.polyhedral.sets import without_tiles
 
@@ -186,15 +187,15 @@ def _number_without_engine(points: isl.Set, assumptions: isl.BasicSet) -> int:
         involved = points.involves_dims(PARAM, index, 1)
         if involved and not assumed.plain_get_val_if_fixed(PARAM, index).is_int():
             raise EngineError(f"the installed islpy lacks barvinok, so it cannot count symbolically; {ENGINE_REMEDY}")
-    return points.project_out(PARAM, 0, points.dim(PARAM)).count_val().to_python()
+    return as_int(points.project_out(PARAM, 0, points.dim(PARAM)).count_val())
 
 
 def number_of_points(domain: isl.Set) -> int:
     """Return the number of integer points of the bounded set *domain*, which has no parameters."""
     if not engine_is_exact():
-        return domain.count_val().to_python()
+        return as_int(domain.count_val())
     count = domain.card()
-    return count.eval(isl.Point.zero(count.get_domain_space())).to_python()
+    return as_int(count.eval(isl.Point.zero(count.get_domain_space())))
 
 
 # {{{ assumptions about sizes
@@ -232,9 +233,9 @@ class SizeAssumptions:
         residues: dict[str, tuple[int, int]] = {}
         for index, name in enumerate(self.context.get_var_names_not_none(PARAM)):
             stride_info = self.context.move_dims(isl.dim_type.set, 0, PARAM, index, 1).get_stride_info(0)
-            stride, offset = stride_info.get_stride().to_python(), stride_info.get_offset()
+            stride, offset = as_int(stride_info.get_stride()), stride_info.get_offset()
             if stride > 1 and offset.is_cst():
-                residues[name] = (stride, offset.get_constant_val().to_python() % stride)
+                residues[name] = (stride, as_int(offset.get_constant_val()) % stride)
         return residues
 
 
@@ -318,21 +319,21 @@ def affine_of(function: isl.Aff, names: Sequence[tuple[Dimension, str]]) -> tupl
     times = function.get_denominator_val()
     factors: dict[Atom, int] = {}
     for dimension, name in names:
-        factors[name] = function.get_coefficient_val(*dimension).mul(times).to_python()
+        factors[name] = as_int(function.get_coefficient_val(*dimension).mul(times))
     for place in range(function.dim(DIV)):
-        if factor := function.get_coefficient_val(DIV, place).mul(times).to_python():
+        if factor := as_int(function.get_coefficient_val(DIV, place).mul(times)):
             floor = Floor(*affine_of(function.get_div(place), names))
             factors[floor] = factors.get(floor, 0) + factor
-    constant = function.get_constant_val().mul(times).to_python()
-    divisor = gcd(times.to_python(), constant, *factors.values())
-    return Affine.total(factors, constant).divided(divisor), times.to_python() // divisor
+    constant = as_int(function.get_constant_val().mul(times))
+    divisor = gcd(as_int(times), constant, *factors.values())
+    return Affine.total(factors, constant).divided(divisor), as_int(times) // divisor
 
 
 def _rational(value: isl.Val) -> Rational:
     if value.is_int():
-        return value.to_python()
+        return as_int(value)
     denominator = value.get_den_val()
-    return Fraction((value * denominator).to_python(), denominator.to_python())
+    return Fraction(as_int(value * denominator), as_int(denominator))
 
 
 def _folded(floor: Floor, residues: Residues) -> Polynomial[Atom]:

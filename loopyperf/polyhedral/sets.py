@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 
 import islpy as isl
 
+from loopyperf.polyhedral.isl_values import as_int
+
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
@@ -175,7 +177,7 @@ def between_ends(points: isl.Set, name: str) -> range | None:
     """Return the range from the first to the last value of the dimension *name*; None if it is unbounded."""
     _, place = points.get_var_dict()[name]
     first, last = points.dim_min_val(place), points.dim_max_val(place)
-    return range(first.to_python(), last.to_python() + 1) if first.is_int() and last.is_int() else None
+    return range(as_int(first), as_int(last) + 1) if first.is_int() and last.is_int() else None
 
 
 def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:
@@ -277,7 +279,7 @@ def _tiles(points: isl.Set) -> list[_Tile]:
 def _coefficients(constraint: isl.Constraint) -> dict[int, int]:
     """Return the coefficients of the dimensions that *constraint* involves."""
     values = ((dim, constraint.get_coefficient_val(SET, dim)) for dim in range(constraint.dim(SET)))
-    return {dim: value.to_python() for dim, value in values if not value.is_zero()}
+    return {dim: as_int(value) for dim, value in values if not value.is_zero()}
 
 
 def _proportions(coefficients: Mapping[int, int]) -> Iterator[_Tile]:
@@ -291,7 +293,7 @@ def _proportions(coefficients: Mapping[int, int]) -> Iterator[_Tile]:
 def _fits(points: isl.Set, tile: _Tile) -> bool:
     """Return whether 0 <= inner < width, so that width·outer + inner is one to one."""
     least, most = points.dim_min_val(tile.inner), points.dim_max_val(tile.inner)
-    return least.is_nonneg() and most.is_int() and most.to_python() < tile.width
+    return least.is_nonneg() and most.is_int() and as_int(most) < tile.width
 
 
 @cache

@@ -20,6 +20,7 @@ from loopyperf.idg.warps.warp_classes import Integers, Loops
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Membership, membership
 from loopyperf.polyhedral.quasipolynomial import affine_of
 from loopyperf.polyhedral.sets import SetMemory, dimension_interval, names_involved, projected, tied_to
@@ -150,7 +151,7 @@ class LoopBounds:
         names = {name for piece in pieces for name in _names(*piece)}
         axes = {name for name in names & usable if self._kernel.hardware_axes.get(name) is not None}
         causes = frozenset(self._in_words(name) for name in names - usable | axes)
-        values = {value.get_constant_val().to_python() for _, value in pieces if value.is_cst()}
+        values = {as_int(value.get_constant_val()) for _, value in pieces if value.is_cst()}
         is_known = all(value.is_cst() for _, value in pieces)
         has_or = any(where.n_basic_set() > 1 for where, _ in pieces[:-1])
         return LoopBound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)

@@ -41,6 +41,7 @@ from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Points
 from loopyperf.polyhedral.polynomial import Polynomial
 
@@ -204,7 +205,7 @@ def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tu
         space = isl.LocalSpace.from_space(source.get_at(place).get_domain_space())
         apart = isl.Aff.var_on_domain(space, SET, place).sub(source.get_at(place))
         if apart.is_cst():
-            found.append(apart.get_constant_val().to_python())
+            found.append(as_int(apart.get_constant_val()))
             continue
         if any(found):
             break
@@ -212,7 +213,7 @@ def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tu
         earlier = where & iterations.pos_set()
         if not earlier.is_empty():
             least = isl.Map.from_pw_aff(iterations.intersect_domain(earlier)).range().dim_min_val(0)
-            yield earlier, (*found, least.to_python())
+            yield earlier, (*found, as_int(least))
         where = where & iterations.zero_set()
         if where.is_empty():
             return

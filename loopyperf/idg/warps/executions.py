@@ -37,6 +37,7 @@ from loopyperf.idg.warps.warp_iterations import Lockstep, WarpIterations, condit
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box, Points, affine_map, at_sizes, boxed, fixed, image, union
 from loopyperf.polyhedral.sets import SetMemory
 
@@ -214,7 +215,7 @@ def _names(depth: int) -> list[str]:
 def _value(number: isl.PwAff, around: isl.Set, loops: Loops) -> Any:
     """Return *number*, a function on the iterations *around* of the outer *loops*, as an integer or expression."""
     if number.max_val() == number.min_val():
-        return number.max_val().to_python()
+        return as_int(number.max_val())
     return function_of(number.gist(around), loops)
 
 

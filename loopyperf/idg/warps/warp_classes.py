@@ -33,6 +33,7 @@ from loopyperf.counts.memory_accesses import value_at
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.number_by_place import LISTED, DigitExpansion, ListedNumber, number_by_place
 from loopyperf.polyhedral.points import Points, fixed, points_listed, without_dimensions
 from loopyperf.polyhedral.sets import SetMemory, groups
@@ -155,7 +156,7 @@ def _extent(extent: isl.PwAff, sizes: Mapping[str, int]) -> int:
             raise ParameterError(f"the shape of a group depends on size {name!r}; give its value")
         fixed = isl.Set.universe(extent.domain().get_space()).fix_val(kind, place, isl.Val(str(sizes[name])))
         extent = extent.intersect_domain(fixed)
-    return extent.max_val().to_python()
+    return as_int(extent.max_val())
 
 
 # {{{ the loop nest of a launch, from its schedule
@@ -462,7 +463,7 @@ def _middle(places: isl.Set) -> tuple[int, ...]:
     """Return one of *places*, near the middle of each axis in turn."""
     found: list[int] = []
     for axis in range(places.dim(SET)):
-        low, high = places.dim_min_val(axis).to_python(), places.dim_max_val(axis).to_python()
+        low, high = as_int(places.dim_min_val(axis)), as_int(places.dim_max_val(axis))
         near = (
             sorted(range(low, high + 1), key=lambda value: abs(2 * value - low - high))
             if high - low < 64
@@ -473,7 +474,7 @@ def _middle(places: isl.Set) -> tuple[int, ...]:
             if not here.is_empty():
                 break
         else:
-            value = places.sample_point().get_coordinate_val(SET, axis).to_python()
+            value = as_int(places.sample_point().get_coordinate_val(SET, axis))
             here = fixed(places, {axis: value})
         places = here
         found.append(value)

@@ -18,6 +18,7 @@ from loopyperf.idg.warps.warp_classes import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box, Points, fixed, without_dimensions
 from loopyperf.polyhedral.sets import SetMemory
 
@@ -327,7 +328,7 @@ def function_of(number: isl.PwAff, loops: Sequence[Nest]) -> Any:
 def affine_function_of(value: isl.Aff, loops: Sequence[Nest]) -> Any:
     """Return *value* as an integer, or as an expression in the iterations of *loops*."""
     if value.is_cst():
-        return value.get_constant_val().to_python()
+        return as_int(value.get_constant_val())
     for place in range(value.dim(IN)):
         value = value.set_dim_name(IN, place, loops[place].iname)
     return aff_to_expr(value)
