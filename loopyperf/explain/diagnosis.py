@@ -141,7 +141,11 @@ def _telling(findings: Sequence[Finding], seconds: float) -> Finding | None:
     A waste names the cause rather than an opportunity to share loads or to overlap instructions.
     """
     telling = [each for each in findings if each.gain is not None and each.gain > TELLING * seconds]
-    first = next((each for each in telling if each.kind not in OPPORTUNITIES), next(iter(telling), None))
+    wastes = [each for each in telling if each.kind not in OPPORTUNITIES]
+    first = next(iter(wastes or telling), None)
+    if first is not None and first.kind == ChangeClass.LOCAL_TILE:  # rather the accesses than that they repeat
+        others = [each for each in wastes if each.kind != first.kind and 2 * (each.gain or 0) > (first.gain or 0)]
+        first = next(iter(others), first)
     other = next((each for each in findings if each.gain is None), None)
     if first is None or first.gain is None or (other and first.gain / seconds < LESS * other.share):
         return other or first

@@ -333,13 +333,15 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     others |= {f"({seen.kernel.as_written(part)})" for part in parts if _is_of_integers(given, part)}
     others |= {"a cast" for part in parts if isinstance(part, TypeCast) and _is_double(part.type)}
     if wide and (names or others):
-        sources = listed([*(f"{name} (float64)" for name in names), *sorted(others)], NAMED)
+        sources = [*(f"{name} (float64)" for name in names), *sorted(others)]
+        verb = "makes" if len(sources) == 1 else "make"
         share = sum(float(each.executions) for each in wide) / sum(float(each.executions) for each in arithmetic)
         yield ChangeCandidate(
             ChangeClass.PRECISION,
             tuple(names),
             lines(wide),
-            f"{sources} makes {in_percent(share)} of the arithmetic double precision; all results are single",
+            f"{listed(sources, NAMED)} {verb} {in_percent(share)} of the arithmetic "
+            "double precision; all results are single",
             max(seen.busy(Pipeline.FP64, Pipeline.SFU), share),
         )
 
