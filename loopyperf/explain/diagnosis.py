@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loopyperf.device.lambdas import DRAM
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.candidates import ChangeClass
@@ -157,7 +158,9 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
     share = review.utilization.get(busiest, 0.0)
     limit = words.limit(busiest, review.of_local if busiest == review.pipeline_of_local else 0.0)
     if share >= FULL:
-        because = finding.evidence if finding is not None else f"busy for {in_percent(share)} of the time"
+        because = f"busy for {in_percent(share)} of the time"
+        if finding is not None and not (busiest == DRAM and finding.kind in OPPORTUNITIES):
+            because = finding.evidence
         return f"bound by {limit}: {because}"
     if finding is not None:
         return f"{_limited_by(finding.kind, limit, words)}: {finding.evidence}"
