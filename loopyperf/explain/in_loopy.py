@@ -222,7 +222,13 @@ class _Recipes:
             yield from self._remapped(f"{change}: map l.0 to {other} instead of {first}", first, other)
         if along:
             yield from self._through_tiles(change, first, other)
-        yield self._another_layout(change)
+        yield ChangeRecipe(
+            f"{change} with another array layout",
+            advice=(
+                f"store {self.candidate.subject[0]} so that adjacent work-items access adjacent elements, "
+                f"e.g. with the axis of {self.iname('l.0') or 'l.0'} last",
+            ),
+        )
 
     transpose = coalesce
 
@@ -281,7 +287,7 @@ class _Recipes:
             inames[-1] = f"{other}_inner"
         if not inames or self._passes_on(array):
             return
-        if not self._is_loaded(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
+        if not self._accesses(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
             return
         tile = Call("through_tile", [array, inames, self._group])
         yield ChangeRecipe(f"{change} through a tile in {self.seen.words.local}", (*calls, tile))
@@ -291,10 +297,6 @@ class _Recipes:
         """Return the number of work-items of a group along each axis."""
         shape = self.seen.machine.representative.example.shape
         return [shape.get(axis, 1) for axis in range(len(shape) or 1)]
-
-    def _is_loaded(self, array: str) -> bool:
-        """Return whether an instruction loads *array*."""
-        return any(array in each.read_dependency_names() for each in self.seen.given.instructions)
 
     def _fills_boxes(self, array: str, inames: Sequence[str]) -> bool:
         """Return whether each store of *array* writes all elements of a box, if *inames* take all their values."""
@@ -310,16 +312,6 @@ class _Recipes:
             if each.predicates or sorted(along) != sorted(inames):
                 return False
         return True
-
-    def _another_layout(self, change: str) -> ChangeRecipe:
-        array, first = self.candidate.subject[0], self.iname("l.0")
-        return ChangeRecipe(
-            f"{change} with another array layout",
-            advice=(
-                f"store {array} so that adjacent work-items access adjacent elements, "
-                f"e.g. with the axis of {first or 'l.0'} last",
-            ),
-        )
 
     def pad(self) -> Iterator[ChangeRecipe]:
         (name,) = self.candidate.subject
@@ -408,11 +400,8 @@ class _Recipes:
             length = self.seen.length(loop)
             tag = "ilp" if any(isinstance(each, IlpBaseTag) for each in self.seen.given.inames[loop].tags) else "unr"
             for number in (length // parts for parts in PARTS if length % parts == 0 and length > parts):
-                split = Call("split_iname", [loop, number], {"outer_tag": free, "inner_tag": tag})
-                yield ChangeRecipe(
-                    f"compute {number} values of {loop} per work-item instead of {length}",
-                    (Call("retag_inames", [{loop: None}]), split),
-                )
+                change = f"compute {number} values of {loop} per work-item instead of {length}"
+                yield ChangeRecipe(change, _resplit(loop, number, outer_tag=free, inner_tag=tag))
         yield self._fewer_registers()
 
     def _fewer_registers(self) -> ChangeRecipe:
@@ -456,8 +445,7 @@ class _Recipes:
         iname = self.iname(axis) if axis else ""
         length = self.seen.length(iname) if iname else 0
         if size < items and free and length * size % items == 0 and not self.shares_local_memory:
-            split = Call("split_iname", [iname, length * size // items], {"outer_tag": free, "inner_tag": axis})
-            yield ChangeRecipe(change, (Call("retag_inames", [{iname: None}]), split))
+            yield ChangeRecipe(change, _resplit(iname, length * size // items, outer_tag=free, inner_tag=axis))
         yield ChangeRecipe(
             f"give the grid many more groups than there are {self.seen.words.core}s",
             advice=("in your function: split loops by less, or map another loop to a group axis",),
@@ -468,11 +456,8 @@ class _Recipes:
         numbers = [size // items for size in GROUPS if size > items]
         for number in numbers:
             if iname and free and self.seen.length(iname) >= number and not self.shares_local_memory:
-                split = Call("split_iname", [iname, number], {"outer_tag": "g.0", "inner_tag": free})
-                yield ChangeRecipe(
-                    f"use groups of {items * number} work-items instead of {items}",
-                    (*self.divided({iname: number}), Call("retag_inames", [{iname: None}]), split),
-                )
+                calls = (*self.divided({iname: number}), *_resplit(iname, number, outer_tag="g.0", inner_tag=free))
+                yield ChangeRecipe(f"use groups of {items * number} work-items instead of {items}", calls)
         if not numbers:
             yield from (each for each in self.several_results() if each.calls)
         yield ChangeRecipe(
@@ -544,11 +529,8 @@ class _Recipes:
         change = f"let all lanes of a {self.seen.words.warp} take the same branch"
         for free, unit in ((self.free_axis("g"), "groups"), (self.free_axis("l"), "work-items")):
             if modulus and first and free and self.seen.length(first) % modulus == 0:
-                split = Call("split_iname", [first, modulus], {"outer_tag": "l.0", "inner_tag": free})
-                yield ChangeRecipe(
-                    f"{change}: own {unit} for each branch of {self.candidate.subject[0]}",
-                    (Call("retag_inames", [{first: None}]), split),
-                )
+                calls = _resplit(first, modulus, outer_tag="l.0", inner_tag=free)
+                yield ChangeRecipe(f"{change}: own {unit} for each branch of {self.candidate.subject[0]}", calls)
         yield ChangeRecipe(
             change, advice=(f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition",)
         )
@@ -572,8 +554,7 @@ class _Recipes:
                 yield ChangeRecipe(change, (copies,))
                 iname = self._only("g.0")
                 for number in (number for number in UPDATES if iname and self.seen.length(iname) >= number):
-                    split = Call("split_iname", [iname, number], {"outer_tag": "g.0"})
-                    calls = (*self.divided({iname: number}), Call("retag_inames", [{iname: None}]), split, copies)
+                    calls = (*self.divided({iname: number}), *_resplit(iname, number, outer_tag="g.0"), copies)
                     yield ChangeRecipe(f"{change}; update {number} times per work-item", calls)
             if not depends & set(own):
                 yield ChangeRecipe(
@@ -620,3 +601,8 @@ class _Recipes:
         yield ChangeRecipe(change, calls, ("in your function: unroll inner loops of constant length",))
 
     # }}}
+
+
+def _resplit(iname: str, number: int, **tags: str) -> tuple[Call, ...]:
+    """Return the calls that split a tagged iname."""
+    return Call("retag_inames", [{iname: None}]), Call("split_iname", [iname, number], tags)
