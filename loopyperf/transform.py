@@ -19,6 +19,7 @@ from pymbolic.primitives import Quotient, Sum
 Unit = lp.TranslationUnit
 __all__ = [
     "in_single_precision",
+    "padded_rows",
     "partial_sums",
     "private_histogram",
     "reduce_in_group",
@@ -88,13 +89,46 @@ def _stored_apart(unit: Unit, iname: str) -> Unit:
     }
     for name in sorted(written & kernel.temporary_variables.keys()):
         array: Any = kernel.temporary_variables[name]
-        strides: list[Any] = [getattr(each, "stride", None) for each in array.dim_tags or ()]
-        if not strides or not all(isinstance(each, int | np.integer) for each in (*strides, *array.shape)):
+        strides = _strides(array)
+        if not strides or not all(isinstance(each, int | np.integer) for each in array.shape):
             continue  # Loopy adds an axis where it replaces the loop
-        size = 1 + sum((length - 1) * stride for length, stride in zip(array.shape, strides, strict=True))
         unit = lp.privatize_temporaries_with_inames(unit, frozenset((iname,)), frozenset((name,)))
-        unit = lp.tag_array_axes(unit, name, ", ".join(f"stride:{each}" for each in (*strides, size)))
+        unit = _with_strides(unit, name, (*strides, _elements(array.shape, strides)))
     return unit
+
+
+def padded_rows(unit: Unit, array: str, number: int) -> Unit:
+    """Return *unit* with *number* unused elements after each row of the temporary *array*.
+
+    Raises :class:`ValueError` if *array* does not have several rows of known length, one behind the other.
+    """
+    strides = _strides(unit.default_entrypoint.temporary_variables[array])
+    if len(strides) < 2 or strides[-1] != 1:
+        raise ValueError(f"{array!r} does not have several rows of known length")
+    row = strides[-2]
+    return _with_strides(unit, array, [each // row * (row + number) if each >= row else each for each in strides])
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    """Return the strides of *array* in elements, one per axis; empty if they are unknown."""
+    strides = [getattr(each, "stride", None) for each in array.dim_tags or ()]
+    return tuple(cast("Any", strides)) if all(isinstance(each, int | np.integer) for each in strides) else ()
+
+
+def _elements(shape: Sequence[int], strides: Sequence[int]) -> int:
+    return 1 + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
+
+
+def _with_strides(unit: Unit, name: str, strides: Sequence[int]) -> Unit:
+    """Return *unit* with the temporary *name* stored with *strides*, and as long as they need.
+
+    Loopy declares as many elements as the axes have, whatever their strides, unless another shape is stored.
+    """
+    unit = lp.tag_array_axes(unit, name, ", ".join(f"stride:{each}" for each in strides))
+    kernel = unit.default_entrypoint
+    array: Any = kernel.temporary_variables[name]
+    stored = array.copy(storage_shape=(*[1] * (len(strides) - 1), _elements(array.shape, strides)))
+    return unit.with_kernel(kernel.copy(temporary_variables={**kernel.temporary_variables, name: stored}))
 
 
 def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
@@ -321,7 +355,7 @@ def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequ
     """Return *unit* with the accesses of *array* along *inames* through a tile in local memory.
 
     All work-items of a group, of which there are *work_items* along each axis, load the tile together, or store it if
-    the kernel only writes the array: neighboring ones access neighboring elements. Rows are longer by one element.
+    the kernel only writes the array: neighboring ones access neighboring elements. Rows have an odd number of elements.
     """
     kernel = unit.default_entrypoint
     if any(array in each.read_dependency_names() for each in kernel.instructions):
@@ -330,18 +364,21 @@ def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequ
         unit = lp.buffer_array(unit, array, list(inames), init_expression="0", default_tag=None)
     changed = unit.default_entrypoint
     (tile,) = changed.temporary_variables.keys() - kernel.temporary_variables.keys()
-    strides: list[Any] = [getattr(each, "stride", None) for each in changed.temporary_variables[tile].dim_tags or ()]
-    if not all(isinstance(each, int | np.integer) for each in strides):
+    strides = _strides(changed.temporary_variables[tile])
+    if not strides:
         raise ValueError(f"the size of a tile of {array!r} depends on the sizes of the kernel")
-    if len(strides) > 1:
-        row = strides[-2]
-        longer = [each // row * (row + 1) if each >= row else each for each in strides]
-        unit = lp.tag_array_axes(unit, tile, ", ".join(f"stride:{each}" for each in longer))
+    if len(strides) > 1 and strides[-2] % 2 == 0:
+        unit = padded_rows(unit, tile, 1)
     new = changed.all_inames() - kernel.all_inames()
+    every = frozenset[str]().union(
+        *(each.within_inames for each in kernel.instructions if array in each.dependency_names())
+    )
+    groups = frozenset(each for each in every if kernel.inames[each].tags_of_type(GroupInameTag))
     is_by_columns = getattr((cast("Any", kernel.arg_dict[array]).dim_tags or [None])[0], "stride", None) == 1
     for each in changed.instructions:
         own = sorted(each.within_inames & new, reverse=is_by_columns)  # the nearest elements in memory last
         if own:
+            unit = lp.add_inames_to_insn(unit, groups, f"id:{each.id}")
             unit = _along_group(unit, own, f"{each.id}_element", work_items)
     return unit
 

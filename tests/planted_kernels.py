@@ -198,6 +198,20 @@ def by_rows() -> lp.TranslationUnit:
     )
 
 
+def swapped() -> lp.TranslationUnit:
+    """A product of matrices whose lanes are along the slower axis of the result."""
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [lp.GlobalArg("a, b, c", np.float32, shape="n, n"), ...],
+        assumptions="n >= 16 and n mod 16 = 0",
+        name="product",
+        lang_version=LANG,
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(knl, "j", 16, outer_tag="g.1", inner_tag="l.1")
+
+
 def angles() -> lp.TranslationUnit:
     """Functions of angles that quotients of integers and a literal make double."""
     return _along_groups(
@@ -296,6 +310,7 @@ PLANTED: Mapping[str, tuple[Callable[[], lp.TranslationUnit], Mapping[str, int]]
     "short": (short, {"n": 4096}),
     "tiled": (tiled, {"n": 2048}),
     "by rows": (by_rows, {"n": 2**16, "m": 1024}),
+    "swapped": (swapped, {"n": 2048}),
     "angles": (angles, {"n": 2**24}),
     "accumulated": (accumulated, {"n": 64 * 320, "m": 4096}),
     "records": (records, {"n": 2**22}),

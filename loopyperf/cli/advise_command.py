@@ -29,7 +29,7 @@ def advise_command(kernel: str, form: Form, emit: Path | None, **options: Any) -
     program = load_program(kernel)
     with working("simulating"):
         answer = ask(program, **options)
-    written = None if emit is None else answer.emit(emit, kernel)
     print_answer(answer, form)
+    written = None if emit is None else answer.emit(emit, kernel)
     if written is not None and form == "text":
         show_beside(f"wrote {written}; fixed() returns the changed kernel: loopyperf estimate {written}:fixed")

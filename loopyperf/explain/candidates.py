@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Any
 
 import islpy as isl
+from loopy.diagnostic import ExpressionNotAffineError
 from loopy.kernel import LoopKernel
 from loopy.kernel.instruction import Assignment, InstructionBase
-from loopy.symbolic import WalkMapper
+from loopy.symbolic import CoefficientCollector, WalkMapper
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.counts.item import MemorySpace
@@ -183,6 +184,14 @@ class _Parts(WalkMapper[[]]):
     def visit(self, expr: Any) -> bool:
         self.parts.append(expr)
         return True
+
+
+def steps_of(index: Any, inames: Sequence[str] | None = None) -> Mapping[Any, Any]:
+    """Return the factor of each of *inames*, by default of each variable, in *index*; empty if it is not affine."""
+    try:
+        return CoefficientCollector(inames)(index)
+    except (ExpressionNotAffineError, NotImplementedError):  # e.g. i // 2
+        return {}
 
 
 TREE = 3

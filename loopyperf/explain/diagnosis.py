@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loopyperf.device.lambdas import DRAM
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.candidates import ChangeClass
@@ -141,7 +142,11 @@ def _telling(findings: Sequence[Finding], seconds: float) -> Finding | None:
     A waste names the cause rather than an opportunity to share loads or to overlap instructions.
     """
     telling = [each for each in findings if each.gain is not None and each.gain > TELLING * seconds]
-    first = next((each for each in telling if each.kind not in OPPORTUNITIES), next(iter(telling), None))
+    wastes = [each for each in telling if each.kind not in OPPORTUNITIES]
+    first = next(iter(wastes or telling), None)
+    if first is not None and first.kind == ChangeClass.LOCAL_TILE:  # rather the accesses than that they repeat
+        others = [each for each in wastes if each.kind != first.kind and 2 * (each.gain or 0) > (first.gain or 0)]
+        first = next(iter(others), first)
     other = next((each for each in findings if each.gain is None), None)
     if first is None or first.gain is None or (other and first.gain / seconds < LESS * other.share):
         return other or first
@@ -153,7 +158,9 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
     share = review.utilization.get(busiest, 0.0)
     limit = words.limit(busiest, review.of_local if busiest == review.pipeline_of_local else 0.0)
     if share >= FULL:
-        because = finding.evidence if finding is not None else f"busy for {in_percent(share)} of the time"
+        because = f"busy for {in_percent(share)} of the time"
+        if finding is not None and not (busiest == DRAM and finding.kind in OPPORTUNITIES):
+            because = finding.evidence
         return f"bound by {limit}: {because}"
     if finding is not None:
         return f"{_limited_by(finding.kind, limit, words)}: {finding.evidence}"

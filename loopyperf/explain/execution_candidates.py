@@ -77,17 +77,14 @@ def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 def _unrolled_results(seen: LaunchSeen) -> Iterator[str]:
     """Yield the unrolled loops whose iterations store results of their own, so that any work-item can execute them."""
-    kernel = seen.kernel.loopy_kernel
-    stores = [each for each in kernel.instructions if not set(each.assignee_var_names()) <= set(_temporaries(kernel))]
+    kernel: Any = seen.kernel.loopy_kernel
+    own: frozenset[str] = frozenset(kernel.temporary_variables)
+    stores = [each for each in kernel.instructions if not own.issuperset(each.assignee_var_names())]
     for iname in sorted(seen.given.all_inames() & kernel.all_inames()):
         around = [each for each in stores if iname in each.within_inames]
         is_unrolled = any(isinstance(tag, IlpBaseTag | UnrollTag) for tag in seen.given.inames[iname].tags)
         if is_unrolled and around and all(iname in _subscripts(each) for each in around):
             yield iname
-
-
-def _temporaries(kernel: Any) -> Mapping[str, Any]:
-    return kernel.temporary_variables
 
 
 def _subscripts(instruction: InstructionBase) -> frozenset[str]:
@@ -121,7 +118,7 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     stacks = _stacks(seen)
     if not stacks:
         return
-    arrays = tuple(dict.fromkeys(each.reference.array for each in stacks if each.reference is not None))
+    arrays = _arrays(stacks)
     executed = sum(float(each.executions) for each in stacks)
     spilled = f"{number_of(seen.machine.spilled, 'register')} per work-item spill"
     what = spilled if seen.machine.spilled else f"{listed(arrays, NAMED)} in local (stack) memory"
@@ -333,13 +330,15 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     others |= {f"({seen.kernel.as_written(part)})" for part in parts if _is_of_integers(given, part)}
     others |= {"a cast" for part in parts if isinstance(part, TypeCast) and _is_double(part.type)}
     if wide and (names or others):
-        sources = listed([*(f"{name} (float64)" for name in names), *sorted(others)], NAMED)
+        sources = [*(f"{name} (float64)" for name in names), *sorted(others)]
+        verb = "makes" if len(sources) == 1 else "make"
         share = sum(float(each.executions) for each in wide) / sum(float(each.executions) for each in arithmetic)
         yield ChangeCandidate(
             ChangeClass.PRECISION,
             tuple(names),
             lines(wide),
-            f"{sources} makes {in_percent(share)} of the arithmetic double precision; all results are single",
+            f"{listed(sources, NAMED)} {verb} {in_percent(share)} of the arithmetic "
+            "double precision; all results are single",
             max(seen.busy(Pipeline.FP64, Pipeline.SFU), share),
         )
 

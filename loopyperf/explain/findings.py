@@ -66,6 +66,7 @@ OF_PROCESSORS = (
 IN_STEPS = (
     *(ChangeClass.FEWER_VALUES, ChangeClass.SEVERAL_RESULTS, ChangeClass.PARTIAL_SUMS, ChangeClass.CACHE_BLOCKS),
     *(ChangeClass.DIVERGENCE, ChangeClass.LOCAL_TILE, ChangeClass.LARGER_GROUPS),
+    ChangeClass.FEWER_ATOMICS,
 )
 """changes that come in several sizes or ways, of which the best is a finding"""
 Seconds = Callable[[Case, TimedProgram], float]
@@ -198,8 +199,8 @@ class _Changes:
             after = self._after(recipe)
             is_tried |= after is not None
             least = seconds * (1 - SMALL) if best[1] is None else best[1][0]
-            if after is not None and after[0] < least and self._has_code(recipe):
-                best = recipe, after
+            if after is not None and after[0] < least:
+                best = (recipe, after) if self._has_code(recipe) else best
             elif after is not None and best[1] is None:
                 self.useless.append(recipe.change)
         return best

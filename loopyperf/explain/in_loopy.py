@@ -14,15 +14,16 @@ from typing import Any, cast
 import islpy as isl
 import loopy as lp
 import numpy as np
-from loopy.kernel.data import IlpBaseTag, TemporaryVariable
+from loopy.kernel.data import IlpBaseTag
 from loopy.kernel.instruction import Assignment, InstructionBase
-from loopy.symbolic import CoefficientCollector, get_dependencies
+from loopy.symbolic import get_dependencies
 from pymbolic import var
 from pymbolic.primitives import Subscript
 
 from loopyperf import transform
-from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen, parts_of
+from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen, parts_of, steps_of
 from loopyperf.kernel import Program, as_translation_unit
+from loopyperf.transform import accumulations
 from loopyperf.units import listed, number_of
 
 NAMED = 3
@@ -33,9 +34,7 @@ LONGEST = 64
 """maximum length of a loop to unroll, or to load at once"""
 BLOCK = 8
 """rows of groups that run at the same time"""
-LOOPY = frozenset(
-    ("assume", "split_iname", "tag_array_axes", "tag_inames")
-)  # fmt: skip
+LOOPY = frozenset(("assume", "split_iname", "tag_inames"))
 """Loopy's transformations that recipes use"""
 OWN = frozenset(transform.__all__)
 """those of :mod:`loopyperf.transform`"""
@@ -50,6 +49,8 @@ RESULTS = (2, 4)
 """numbers of results per work-item along an axis, or of accumulators"""
 GROUPS = (128, 256)
 """numbers of work-items of larger groups"""
+UPDATES = (16, 128)
+"""numbers of atomic updates per work-item of larger grids"""
 UNROLLED = 4
 """iterations of a long loop to unroll"""
 
@@ -177,20 +178,30 @@ class _Recipes:
 
         Loopy then omits the conditions on the last values.
         """
-        kernel, assumed = self.seen.kernel, dict[str, int]()
+        assumed = dict[str, int]()
         for iname, number in numbers.items():
-            names = [name for name in _parameters(kernel.domain((iname,))) if name in self.seen.sizes]
-            length = self.seen.length(iname)
+            names, length = self._sizes(iname), self.seen.length(iname)
             if len(names) == 1 and length and length % number == 0 and self.seen.sizes[names[0]] % length == 0:
                 per = self.seen.sizes[names[0]] // length * number
                 assumed[names[0]] = lcm(per, assumed.get(names[0], 1))
         every = {name: f"{name} mod {number} = 0" for name, number in assumed.items()}
-        known = isl.Set.from_basic_set(kernel.assumptions)
+        known = isl.Set.from_basic_set(self.seen.kernel.assumptions)
         return tuple(
             Call("assume", [text])
             for name, text in every.items()
             if not known.is_subset(isl.Set(f"[{name}] -> {{ : {text} }}").align_params(known.get_space()))
         )
+
+    def _sizes(self, iname: str) -> list[str]:
+        """Return the sizes on which the number of values of *iname* depends."""
+        sizes, length = self.seen.sizes, self.seen.length(iname)
+        twice = {name: replace(self.seen, sizes={**sizes, name: 2 * size}) for name, size in sizes.items()}
+        return [name for name, seen in twice.items() if seen.length(iname) != length]
+
+    @cached_property
+    def _grid(self) -> Mapping[str, int]:
+        """Return the inames of group axes, for :meth:`divided`: no group is incomplete."""
+        return {name: 1 for axis, names in self.tags.items() if axis.startswith("g.") for name in names}
 
     @property
     def shares_local_memory(self) -> bool:
@@ -211,7 +222,13 @@ class _Recipes:
             yield from self._remapped(f"{change}: map l.0 to {other} instead of {first}", first, other)
         if along:
             yield from self._through_tiles(change, first, other)
-        yield self._another_layout(change)
+        yield ChangeRecipe(
+            f"{change} with another array layout",
+            advice=(
+                f"store {self.candidate.subject[0]} so that adjacent work-items access adjacent elements, "
+                f"e.g. with the axis of {self.iname('l.0') or 'l.0'} last",
+            ),
+        )
 
     transpose = coalesce
 
@@ -220,12 +237,37 @@ class _Recipes:
         if along.startswith("l."):
             swapped = dict.fromkeys(self.tags["l.0"], along) | dict.fromkeys(self.tags[along], "l.0")
             yield ChangeRecipe(change, (Call("retag_inames", [swapped]),))
-        elif along.startswith("g.") and not self.shares_local_memory:
+        elif not self.shares_local_memory and (along.startswith("g.") or self._is_parallel(along)):
             row = self._group[0]
-            split = Call("split_iname", [other, row], {"outer_tag": along, "inner_tag": "l.0"})
+            tagged = {"outer_tag": along} if along.startswith("g.") else {}
+            split = Call("split_iname", [other, row], {**tagged, "inner_tag": "l.0"})
             for tag in (free, None) if free else (None,):  # or else a sequential loop
                 retag = Call("retag_inames", [{first: tag, other: None}])
                 yield ChangeRecipe(change, (*self.divided({other: row}), retag, split))
+
+    def _is_parallel(self, loop: str) -> bool:
+        """Return whether iterations of *loop*, which is around all instructions, do not depend on one another."""
+        kernel = self.seen.given
+        for each in kernel.instructions:
+            (name,) = each.assignee_var_names() if isinstance(each, Assignment) else ("",)
+            if loop not in each.within_inames or not name:
+                return False
+            if name not in kernel.temporary_variables and (
+                not self._fills_boxes(name, [loop]) or self._passes_on(name)
+            ):
+                return False
+        return not accumulations(kernel, loop)
+
+    def _passes_on(self, array: str) -> bool:
+        """Return whether loads of *array* may load what another work-item or iteration stores."""
+        stores = [each for each in self.seen.given.instructions if array in each.assignee_var_names()]
+        stored = {cast("Any", each).assignee for each in stores if isinstance(each, Assignment)}
+        return bool(stores) and (len(stored) != 1 or not stored >= set(self._accesses(array)))
+
+    def _accesses(self, array: str) -> list[Subscript]:
+        """Return the elements of *array* that are loaded, as subscripts."""
+        parts = [part for each in self.seen.given.instructions for part in parts_of(each)]
+        return [part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array]
 
     def _aligned(self) -> ChangeRecipe:
         """Return the recipe for accesses that have unit stride along l.0 already, but start within a sector."""
@@ -239,13 +281,13 @@ class _Recipes:
         """Yield recipes that load or store an array through a tile in local memory."""
         array = self.candidate.subject[0]
         inames = [name for name in (first, other) if name]
-        calls: tuple[Call, ...] = ()
+        calls = self.divided(self._grid)
         if other and not self.seen.given.inames[other].tags and self.seen.length(other) > LONGEST:
-            calls = (*self.divided({other: TILE}), Call("split_iname", [other, TILE]))
+            calls = (*self.divided({**self._grid, other: TILE}), Call("split_iname", [other, TILE]))
             inames[-1] = f"{other}_inner"
-        if not inames:
+        if not inames or self._passes_on(array):
             return
-        if not self._is_loaded(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
+        if not self._accesses(array) and not self._fills_boxes(array, [name for name in (first, other) if name]):
             return
         tile = Call("through_tile", [array, inames, self._group])
         yield ChangeRecipe(f"{change} through a tile in {self.seen.words.local}", (*calls, tile))
@@ -256,43 +298,26 @@ class _Recipes:
         shape = self.seen.machine.representative.example.shape
         return [shape.get(axis, 1) for axis in range(len(shape) or 1)]
 
-    def _is_loaded(self, array: str) -> bool:
-        """Return whether an instruction loads *array*."""
-        return any(array in each.read_dependency_names() for each in self.seen.given.instructions)
-
     def _fills_boxes(self, array: str, inames: Sequence[str]) -> bool:
         """Return whether each store of *array* writes all elements of a box, if *inames* take all their values."""
         stores = [each for each in self.seen.given.instructions if array in each.assignee_var_names()]
-        steps = CoefficientCollector(inames)
         for each in stores:
             along: list[str] = []
             for index in cast("Any", each).assignee.index_tuple if isinstance(each, Assignment) else ():
-                found = steps(index)
-                swept = [name for name in inames if found.get(var(name), 0)]
-                if len(swept) > 1 or any(found[var(name)] != 1 for name in swept):
+                found = steps_of(index, inames)
+                swept = [name for name in inames if name in get_dependencies(index)]
+                if len(swept) > 1 or any(found.get(var(name)) != 1 for name in swept):
                     return False
                 along += swept
             if each.predicates or sorted(along) != sorted(inames):
                 return False
         return True
 
-    def _another_layout(self, change: str) -> ChangeRecipe:
-        array, first = self.candidate.subject[0], self.iname("l.0")
-        return ChangeRecipe(
-            f"{change} with another array layout",
-            advice=(
-                f"store {array} so that adjacent work-items access adjacent elements, "
-                f"e.g. with the axis of {first or 'l.0'} last",
-            ),
-        )
-
     def pad(self) -> Iterator[ChangeRecipe]:
         (name,) = self.candidate.subject
-        kernel = self.seen.given if name in self.seen.given.temporary_variables else None
         for padding in PADDINGS:
-            call = None if kernel is None else _longer_rows(kernel, name, padding)
-            if call is not None:
-                yield ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
+            call = Call("padded_rows", [name, padding])
+            yield ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
         yield ChangeRecipe(
             f"access {name} without bank conflicts",
             advice=(f"store {name} so that the lanes of a {self.seen.words.warp} access different banks",),
@@ -301,6 +326,8 @@ class _Recipes:
     def wider_rows(self) -> Iterator[ChangeRecipe]:
         lanes, items = self.candidate.amount, self.seen.machine.work_items
         first, second = self.iname("l.0"), self.iname("l.1")
+        if first and second:
+            yield from self._remapped(f"map l.0 to {second} instead of {first}", first, second)
         yield ChangeRecipe(
             f"use groups of {lanes} × {items // lanes} work-items, so that a {self.seen.words.warp} is one row",
             advice=(
@@ -322,7 +349,7 @@ class _Recipes:
     def local_tile(self) -> Iterator[ChangeRecipe]:
         """Yield recipes in which the work-items of a group share loads, or the results of a work-item."""
         change, splits, tiles = f"share the loads of {self.arrays} in a group", dict[str, int](), list[Call]()
-        for array in self.candidate.subject:
+        for array in (array for array in self.candidate.subject if not self._passes_on(array)):
             inames = [iname for iname in self._indices(array) if self.seen.length(iname) > 1]
             loops = [iname for iname in inames if not self.seen.given.inames[iname].tags]
             own = [iname for iname in inames if iname in self._work_items]
@@ -332,7 +359,7 @@ class _Recipes:
         if tiles:
             calls = (Call("split_iname", [iname, number]) for iname, number in splits.items())
             tiled = f"{change} through tiles in {self.seen.words.local}"
-            yield ChangeRecipe(tiled, (*self.divided(splits), *calls, *tiles))
+            yield ChangeRecipe(tiled, (*self.divided({**self._grid, **splits}), *calls, *tiles))
         yield from (each for each in self.several_results() if each.calls)
         yield ChangeRecipe(change, advice=("in your function: lp.add_prefetch for the loops in which loads repeat",))
 
@@ -343,9 +370,8 @@ class _Recipes:
 
     def _indices(self, array: str) -> list[str]:
         """Return the inames in the indices of the loads of *array*."""
-        parts = [part for each in self.seen.given.instructions for part in parts_of(each)]
-        loads = [part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array]
-        return sorted({name for each in loads for name in get_dependencies(each.index)} & self.seen.given.all_inames())
+        known = {name for each in self._accesses(array) for name in get_dependencies(each.index)}
+        return sorted(known & self.seen.given.all_inames())
 
     def cache_blocks(self) -> Iterator[ChangeRecipe]:
         """Yield recipes that change the order of groups, so that those that run at once share more data."""
@@ -374,11 +400,8 @@ class _Recipes:
             length = self.seen.length(loop)
             tag = "ilp" if any(isinstance(each, IlpBaseTag) for each in self.seen.given.inames[loop].tags) else "unr"
             for number in (length // parts for parts in PARTS if length % parts == 0 and length > parts):
-                split = Call("split_iname", [loop, number], {"outer_tag": free, "inner_tag": tag})
-                yield ChangeRecipe(
-                    f"compute {number} values of {loop} per work-item instead of {length}",
-                    (Call("retag_inames", [{loop: None}]), split),
-                )
+                change = f"compute {number} values of {loop} per work-item instead of {length}"
+                yield ChangeRecipe(change, _resplit(loop, number, outer_tag=free, inner_tag=tag))
         yield self._fewer_registers()
 
     def _fewer_registers(self) -> ChangeRecipe:
@@ -422,8 +445,7 @@ class _Recipes:
         iname = self.iname(axis) if axis else ""
         length = self.seen.length(iname) if iname else 0
         if size < items and free and length * size % items == 0 and not self.shares_local_memory:
-            split = Call("split_iname", [iname, length * size // items], {"outer_tag": free, "inner_tag": axis})
-            yield ChangeRecipe(change, (Call("retag_inames", [{iname: None}]), split))
+            yield ChangeRecipe(change, _resplit(iname, length * size // items, outer_tag=free, inner_tag=axis))
         yield ChangeRecipe(
             f"give the grid many more groups than there are {self.seen.words.core}s",
             advice=("in your function: split loops by less, or map another loop to a group axis",),
@@ -431,13 +453,13 @@ class _Recipes:
 
     def larger_groups(self) -> Iterator[ChangeRecipe]:
         items, iname, free = self.seen.machine.work_items, self._only("g.0"), self.free_axis("l")
-        for number in (size // items for size in GROUPS if size > items):
+        numbers = [size // items for size in GROUPS if size > items]
+        for number in numbers:
             if iname and free and self.seen.length(iname) >= number and not self.shares_local_memory:
-                split = Call("split_iname", [iname, number], {"outer_tag": "g.0", "inner_tag": free})
-                yield ChangeRecipe(
-                    f"use groups of {items * number} work-items instead of {items}",
-                    (*self.divided({iname: number}), Call("retag_inames", [{iname: None}]), split),
-                )
+                calls = (*self.divided({iname: number}), *_resplit(iname, number, outer_tag="g.0", inner_tag=free))
+                yield ChangeRecipe(f"use groups of {items * number} work-items instead of {items}", calls)
+        if not numbers:
+            yield from (each for each in self.several_results() if each.calls)
         yield ChangeRecipe(
             "use larger groups, or compute several results per work-item",
             advice=("in your function: split the loops of the group axes by more",),
@@ -507,11 +529,8 @@ class _Recipes:
         change = f"let all lanes of a {self.seen.words.warp} take the same branch"
         for free, unit in ((self.free_axis("g"), "groups"), (self.free_axis("l"), "work-items")):
             if modulus and first and free and self.seen.length(first) % modulus == 0:
-                split = Call("split_iname", [first, modulus], {"outer_tag": "l.0", "inner_tag": free})
-                yield ChangeRecipe(
-                    f"{change}: own {unit} for each branch of {self.candidate.subject[0]}",
-                    (Call("retag_inames", [{first: None}]), split),
-                )
+                calls = _resplit(first, modulus, outer_tag="l.0", inner_tag=free)
+                yield ChangeRecipe(f"{change}: own {unit} for each branch of {self.candidate.subject[0]}", calls)
         yield ChangeRecipe(
             change, advice=(f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition",)
         )
@@ -530,10 +549,13 @@ class _Recipes:
             if not is_update or not own or each.id not in self.candidate.lines:
                 continue
             if self._has_constant_length(each):
-                yield ChangeRecipe(
-                    f"update a copy of {self.arrays} in {self.seen.words.local} for each group, and add the copies",
-                    (Call("private_histogram", [each.id, self._group]),),
-                )
+                change = f"update a copy of {self.arrays} in {self.seen.words.local} for each group, and add the copies"
+                copies = Call("private_histogram", [each.id, self._group])
+                yield ChangeRecipe(change, (copies,))
+                iname = self._only("g.0")
+                for number in (number for number in UPDATES if iname and self.seen.length(iname) >= number):
+                    calls = (*self.divided({iname: number}), *_resplit(iname, number, outer_tag="g.0"), copies)
+                    yield ChangeRecipe(f"{change}; update {number} times per work-item", calls)
             if not depends & set(own):
                 yield ChangeRecipe(
                     f"sum in a tree in {self.seen.words.local}, and update {self.arrays} once per group",
@@ -578,36 +600,9 @@ class _Recipes:
         calls = (*([Call("tag_inames", [whole])] if whole else []), *calls)
         yield ChangeRecipe(change, calls, ("in your function: unroll inner loops of constant length",))
 
-    def _sizes(self, iname: str) -> list[str]:
-        return _parameters(self.seen.kernel.domain((iname,)))
-
     # }}}
 
 
-def _parameters(points: isl.Set) -> list[str]:
-    """Return the sizes that bound the variables of *points*."""
-    kind, others = isl.dim_type.param, (isl.dim_type.set, 0, points.dim(isl.dim_type.set))
-    bounds = [
-        each for part in points.get_basic_sets() for each in part.get_constraints() if each.involves_dims(*others)
-    ]
-    places = points.get_var_dict(kind).items()
-    return [name for name, (_, place) in places if any(each.involves_dims(kind, place, 1) for each in bounds)]
-
-
-def _longer_rows(kernel: lp.LoopKernel, name: str, padding: int) -> Call | None:
-    """Return the call that pads the rows of the temporary *name*; None if it does not have several rows."""
-    strides = _strides(kernel, name)
-    if len(strides) < 2 or strides[-1] != 1:
-        return None
-    row = strides[-2]
-    longer = [stride // row * (row + padding) if stride >= row else stride for stride in strides]
-    return Call("tag_array_axes", [name, ", ".join(f"stride:{stride}" for stride in longer)])
-
-
-def _strides(kernel: lp.LoopKernel, name: str) -> tuple[int, ...]:
-    """Return the strides of a temporary in elements, one per axis; empty if they are unknown."""
-    array = kernel.temporary_variables.get(name)
-    tags = cast("tuple[Any, ...]", (array.dim_tags or ()) if isinstance(array, TemporaryVariable) else ())
-    strides = [getattr(each, "stride", None) for each in tags]
-    known = all(isinstance(each, int | np.integer) for each in strides)
-    return tuple(int(cast("int", each)) for each in strides) if known else ()
+def _resplit(iname: str, number: int, **tags: str) -> tuple[Call, ...]:
+    """Return the calls that split a tagged iname."""
+    return Call("retag_inames", [{iname: None}]), Call("split_iname", [iname, number], tags)

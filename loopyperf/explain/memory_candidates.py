@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from loopy.symbolic import CoefficientCollector, get_dependencies
+from loopy.symbolic import get_dependencies
 from pymbolic.primitives import Subscript, Variable
 
 from loopyperf.counts.item import MemorySpace
@@ -25,6 +25,7 @@ from loopyperf.explain.candidates import (
     is_local_store,
     lines,
     parts_of,
+    steps_of,
 )
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
@@ -100,8 +101,11 @@ def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     if not others and len(set(along.values())) == 1:
         yield _coalescing(seen, wasted, next(iter(along.values())))
         return
-    for way in sorted(wasted, key=lambda way: -sum(each.executions * each.mean("sectors") for each in wasted[way])):
-        yield replace(_coalescing(seen, {way: wasted[way]}, along[way]), kind=ChangeClass.TRANSPOSE)
+    taken = {way: sum(each.executions * each.mean("sectors") for each in found) for way, found in wasted.items()}
+    every = sum(each.executions * each.mean("sectors") for each in accesses(seen, MemorySpace.GLOBAL))
+    for way in sorted(wasted, key=lambda way: -taken[way]):
+        found, part = _coalescing(seen, {way: wasted[way]}, along[way]), taken[way] / every
+        yield replace(found, kind=ChangeClass.TRANSPOSE, share=part * found.share)
 
 
 def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -114,7 +118,7 @@ def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         if each.is_by_rows and each.mean("sectors") > WASTEFUL * each.fewest_sectors:
             wasted.setdefault((each.instruction.reference.array, each.instruction.kind), []).append(each)
     if wasted:
-        found = _coalescing(seen, wasted, "")
+        found = _coalescing(seen, wasted, "l.1")
         yield replace(found, kind=ChangeClass.WIDER_ROWS, amount=lanes)
 
 
@@ -306,7 +310,7 @@ def _unit_iname(seen: LaunchSeen, array: str) -> str:
     for access in (part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array):
         index = access.index_tuple
         others = {name for place, part in enumerate(index) if place != last[0] for name in get_dependencies(part)}
-        steps = CoefficientCollector()(index[last[0]])
+        steps = steps_of(index[last[0]])
         names = [key.name for key, factor in steps.items() if isinstance(key, Variable) and factor == 1]
         own = [name for name in names if name in seen.given.inames and not seen.given.inames[name].tags]
         if own and own[0] not in others:
