@@ -222,7 +222,11 @@ class OnDevice(Tabular):
             ((name, other),) = others.items()
             time = other.time_in_words
             if not self.below_the_bound:
-                yield f"{name}: at least {time} without changes" if name == BOUND else f"{name}: {time}"
+                yield (
+                    f"{name}: at least {time.removeprefix('at least ')} without changes"
+                    if name == BOUND
+                    else f"{name}: {time}"
+                )
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)
