@@ -222,11 +222,10 @@ class OnDevice(Tabular):
             ((name, other),) = others.items()
             time = other.time_in_words
             if not self.below_the_bound:
-                yield (
-                    f"{name}: at least {time.removeprefix('at least ')} without changes"
-                    if name == BOUND
-                    else f"{name}: {time}"
-                )
+                # Counts do not know the bound: an interval by a fit of counts may reach below it.
+                is_bound = name == BOUND and float((self.estimate.interval or (other,))[0]) >= float(other)
+                least = f"at least {time.removeprefix('at least ')} without changes"
+                yield f"{name}: {least if is_bound else time}"
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)
