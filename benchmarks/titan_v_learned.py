@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from parts.held_out_intervals import FOLDS
 from parts.tables import show, table
 from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.calibration.fitting import FOLDS
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import CrossValidated, Example, Names, cross_validated, fitted_base, scores
 from loopyperf.calibration.validation import CANDIDATES

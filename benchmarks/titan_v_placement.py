@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from parts.held_out_intervals import FOLDS
 from parts.tables import show, table
 from parts.titan_v import DEVICE, FIGURES, Analysis, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
 from loopyperf.calibration.fits import Fit, Provenance, widths
-from loopyperf.calibration.fitting import FOLDS, fit_observations
+from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.linear import sensitivity

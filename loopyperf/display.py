@@ -123,6 +123,7 @@ class Note(str):
     """A note on a result: a sentence, with its subject, by which reports select notes."""
 
     kind: NoteKind
+    """subject of the note"""
 
     def __new__(cls, kind: NoteKind, text: str) -> "Note":
         """Return the sentence *text* as a note of *kind*."""
@@ -347,16 +348,16 @@ class Tabular(Shown):
     """A result that can also be exported as plain values, and as rows of numbers, e.g. to a data frame."""
 
     __slots__ = ()
-    ROWS: ClassVar[str] = ""
+    _ROWS: ClassVar[str] = ""
     """name of the attribute that has the rows; empty if the whole result is one row"""
-    DERIVED: ClassVar[tuple[str, ...]] = ()
+    _DERIVED: ClassVar[tuple[str, ...]] = ()
     """names of attributes that are exported besides the fields"""
-    OMITTED: ClassVar[tuple[str, ...]] = ()
+    _OMITTED: ClassVar[tuple[str, ...]] = ()
     """names of fields that are not exported"""
 
     def records(self) -> list[dict[str, Any]]:
         """Return one mapping from column name to value per row, in base SI units."""
-        return list(map(plain, getattr(self, self.ROWS))) if self.ROWS else [self.to_dict()]
+        return list(map(plain, getattr(self, self._ROWS))) if self._ROWS else [self.to_dict()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-serializable values, by name."""
@@ -436,11 +437,11 @@ def plain(value: Any) -> Any:
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """Return the fields of *record*, without ``OMITTED`` ones, and its ``DERIVED`` attributes, as plain values."""
+    """Return the fields of *record*, without ``_OMITTED`` ones, and its ``_DERIVED`` attributes, as plain values."""
     kind = cast("type[Any]", type(record))
     names = kind.__struct_fields__ if isinstance(record, msgspec.Struct) else [each.name for each in fields(record)]
-    omitted = getattr(kind, "OMITTED", ())
-    exported = (*names, *getattr(kind, "DERIVED", ()))
+    omitted = getattr(kind, "_OMITTED", ())
+    exported = (*names, *getattr(kind, "_DERIVED", ()))
     return {name: plain(getattr(record, name)) for name in exported if name not in omitted}
 
 

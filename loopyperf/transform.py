@@ -55,7 +55,13 @@ def several_per_work_item(unit: Unit, numbers: Mapping[str, int]) -> Unit:
             match = " or ".join(f"id:{each}" for each in sorted(once))
             unit = unit.with_kernel(lp.remove_inames_from_insn(kernel, frozenset((f"{iname}_each",)), match))
         unit = _stored_apart(unit, f"{iname}_each")
-    return unit
+    return _scheduled_silently(unit)
+
+
+def _scheduled_silently(unit: Unit) -> Unit:
+    """Return *unit* without Loopy's warning that it schedules ``ilp`` loops by its older algorithm."""
+    kernel = unit.default_entrypoint
+    return unit.with_kernel(kernel.copy(silenced_warnings=[*kernel.silenced_warnings, "v1_scheduler_fallback"]))
 
 
 def _depending_on(kernel: lp.LoopKernel, iname: str) -> set[str]:
@@ -153,7 +159,7 @@ def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
         temporary_address_space=lp.AddressSpace.PRIVATE,
         default_tag=None,
     )
-    return lp.tag_inames(unit, {each: "ilp", part: "unr"})
+    return _scheduled_silently(lp.tag_inames(unit, {each: "ilp", part: "unr"}))
 
 
 def accumulations(kernel: lp.LoopKernel, iname: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Each notebook runs from the first to the last cell within the time limit, and shows what it showed when stored."""
 
+import os
 import sys
 from pathlib import Path
 from time import monotonic
@@ -43,13 +44,17 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def executed(path: Path) -> Any:
-    """Return the notebook with its outputs; a cell that fails or exceeds the time limit raises."""
+    """Return the notebook with its outputs; a cell that fails or exceeds the time limit raises.
+
+    Loopy's order of loads depends on the order of strings in sets, so the notebook is executed with one seed of hashes,
+    and without Loopy's cache, which may hold another order.
+    """
     notebook = nbformat.read(path, as_version=4)
     own = manager.AsyncKernelManager(kernel_name="python3", kernel_spec_manager=OwnKernel())
     where = {"metadata": {"path": path.parent}}
     client = nbclient.NotebookClient(notebook, km=own, timeout=SECONDS, record_timing=False, resources=where)
     # We created the manager, but its process must end with the notebook.
-    client.execute(cleanup_kc=True)
+    client.execute(cleanup_kc=True, env=os.environ | {"PYTHONHASHSEED": "0", "LOOPY_NO_CACHE": "1"})
     assert not own.has_kernel
     return notebook
 

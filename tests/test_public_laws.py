@@ -65,7 +65,7 @@ def altered(alter: Alteration, kind: type[Altered] = Altered) -> lpp.Predictor:
     return kind("roofline", "nvidia-v100", CORRECT.notes, alter=alter)
 
 
-NOT_PLAIN = Breakdown((BreakdownRow("alu", "insn", 1j, None, 0.0),))
+NOT_PLAIN = Breakdown((BreakdownRow("alu", "insn", object(), None, 0.0),))  # pyright: ignore[reportArgumentType]
 BROKEN_PREDICTORS = {
     "a kernel has an estimate or a clear error": altered(unaltered, Careless),
     "seconds are finite and not negative": altered(seconds(lambda found: math.nan * found)),

@@ -115,7 +115,7 @@ MAX_NAMED = 6
 class Prediction:
     """A predicted and a measured run time, both in seconds."""
 
-    DERIVED = ("error", "is_inside")
+    _DERIVED = ("error", "is_inside")
 
     kernel: str
     """kernel class, such as ``"transpose"``"""

@@ -58,8 +58,8 @@ COMBINED = 4
 class AppliedFinding:
     """The estimate of the kernel after Loopy applied a finding's change."""
 
-    OMITTED = ("estimate",)
-    DERIVED = ("seconds",)
+    _OMITTED = ("estimate",)
+    _DERIVED = ("seconds",)
 
     change: str
     """description of the change"""
@@ -78,8 +78,8 @@ class AppliedFinding:
 class AdviceOnKernel(Tabular, Sequence[Advice]):
     """What would make a kernel faster. As a sequence, it holds GPUPerf's advice on each launch."""
 
-    ROWS = "findings"
-    OMITTED = ("estimate", "diagnosis", "launches")
+    _ROWS = "findings"
+    _OMITTED = ("estimate", "diagnosis", "launches")
 
     kernel: str
     """name of the kernel"""

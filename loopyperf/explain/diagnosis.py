@@ -33,7 +33,7 @@ UNTRIED = ("another algorithm", "smaller data types", "other layouts of the arra
 class Diagnosis:
     """What limits a kernel on a device, and what would make it faster."""
 
-    OMITTED = ("words",)
+    _OMITTED = ("words",)
 
     model: str
     """model that predicted the times"""

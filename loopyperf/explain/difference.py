@@ -59,7 +59,7 @@ class Compared:
 class Difference(Tabular):
     """Two run times predicted by the same model, and the differences that explain them."""
 
-    DERIVED = ("before", "after", "ratio")
+    _DERIVED = ("before", "after", "ratio")
 
     model: str
     """model that predicted the run times"""

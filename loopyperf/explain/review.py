@@ -115,7 +115,7 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
 class Traffic:
     """The memory traffic of all executions of a launch, in bytes."""
 
-    DERIVED = ("excess",)
+    _DERIVED = ("excess",)
 
     loaded: Mapping[str, float]
     """bytes of global and local (stack) memory that loads move through each level, the nearest level first"""

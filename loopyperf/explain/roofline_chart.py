@@ -69,7 +69,7 @@ LaunchPredictor = Callable[[TimedLaunch], PredictedLaunch]
 class LaunchUnderRoofs:
     """The work of a launch in all its executions, its predicted time, and its lower bound."""
 
-    DERIVED = ("attainable", "performance", "share", "intensities")
+    _DERIVED = ("attainable", "performance", "share", "intensities")
 
     name: str
     """name of the device program"""
@@ -124,7 +124,7 @@ class LaunchUnderRoofs:
 class Roofline(Tabular):
     """The roofs of a device, and the launches of a kernel below them."""
 
-    ROWS = "launches"
+    _ROWS = "launches"
 
     kernel: str
     """name of the kernel"""

@@ -113,7 +113,7 @@ class LaunchTrace(Shown):
 class Trace(Tabular):
     """The traces of a kernel's launches on one core."""
 
-    ROWS = "launches"
+    _ROWS = "launches"
 
     kernel: str
     """name of the kernel"""

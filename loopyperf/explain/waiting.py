@@ -38,7 +38,7 @@ OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 class Waiting:
     """Stall reasons of the warps of a core, as shares of stall cycles, by waiting instruction."""
 
-    DERIVED = ("total",)
+    _DERIVED = ("total",)
 
     by_source: Mapping[str, Mapping[StallReason, float]]
     """source line -> stall reason -> share"""

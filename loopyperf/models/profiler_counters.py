@@ -64,7 +64,7 @@ class LaunchCounters:
 class Counters(Tabular, Mapping[str, float]):
     """Predicted profiler counters of a kernel, by launch; a mapping from metrics to values if it has one launch."""
 
-    OMITTED = ("estimate",)
+    _OMITTED = ("estimate",)
 
     kernel: str
     """Name of the kernel."""

@@ -379,7 +379,7 @@ NAMED = 3
 class ComparedCounter:
     """A predicted and a measured metric of a launch."""
 
-    DERIVED = ("error",)
+    _DERIVED = ("error",)
 
     launch: str
     """name of the device function"""
@@ -409,7 +409,7 @@ class CountersComparison(Tabular):
     >>> {row.metric: row.error for row in comparison.rows}              # doctest: +SKIP
     """
 
-    ROWS = "rows"
+    _ROWS = "rows"
 
     counters: Counters
     """all predicted metrics"""

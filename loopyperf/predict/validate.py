@@ -54,7 +54,7 @@ class Validation(Tabular, Sequence[Prediction]):
     >>> max(prediction.error for prediction in validation)              # doctest: +SKIP
     """
 
-    OMITTED = ("observations", "fit")
+    _OMITTED = ("observations", "fit")
 
     predictions: tuple[Prediction, ...]
     """one prediction for each kernel and size"""

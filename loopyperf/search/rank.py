@@ -71,8 +71,8 @@ class Ranking(Tabular):
     (('large groups',), ('small groups',))
     """
 
-    OMITTED = ("variants", "errors")
-    DERIVED = ("ties",)
+    _OMITTED = ("variants", "errors")
+    _DERIVED = ("ties",)
 
     sizes: Mapping[str, Any]
     """values of the kernels' parameters, by name"""

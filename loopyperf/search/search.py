@@ -170,7 +170,7 @@ class Search(Tabular):
     3
     """
 
-    ROWS = "trials"
+    _ROWS = "trials"
 
     ranking: Ranking
     """ranking of the evaluated points, fastest first"""

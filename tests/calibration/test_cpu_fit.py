@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 import loopyperf as lpp
-from loopyperf.calibration.choice import measured_device
+from loopyperf.calibration.archived import measured_device
 from loopyperf.calibration.fit import observe
 from loopyperf.calibration.fits import save_fit
 from loopyperf.device.device_library import a_processor

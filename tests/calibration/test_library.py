@@ -8,14 +8,12 @@ import pytest
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fit_library import (
     FITTED_MODELS,
-    bundled_fits,
     find_fit,
-    known_fits,
     other_backends,
     own_path,
-    user_fits,
 )
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
+from loopyperf.device.device_library import bundled_fits, known_fits, user_fits
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.model_interface import FittedModel
@@ -215,7 +213,7 @@ def test_backend_without_a_fit_is_refused_listing_those_with_one():
 
 
 def test_bundled_fit_is_found_despite_a_user_fit_of_another_backend(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("loopyperf.calibration.fit_library.bundled_fits", lambda: tmp_path / "bundled")
+    monkeypatch.setattr("loopyperf.device.device_library.bundled_fits", lambda: tmp_path / "bundled")
     save_fit(fit_from("bundled", backend="cuda"), tmp_path / "bundled" / "d" / "linear.json")
     calibrated("opencl")
     assert find_fit("d", backend="cuda").source == "bundled"

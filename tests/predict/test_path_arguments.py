@@ -84,8 +84,8 @@ def methods(thing: object) -> list[Callable[..., object]]:
 def test_every_path_parameter_accepts_strings(subtests: pytest.Subtests) -> None:
     for asked in [each for thing in [*PUBLIC, *BELOW] for each in methods(thing)]:
         with subtests.test(asked=str(asked)):
-            # Optuna's class is imported for type checkers only.
-            hints = get_type_hints(asked, localns={"BaseSampler": object})
+            # Optuna's class and the backends are imported for type checkers only.
+            hints = get_type_hints(asked, localns={"BaseSampler": object, "BackendChoice": object})
             hints.pop("return", None)
             taken = {name: {hint, *get_args(hint)} for name, hint in hints.items()}
             of_paths = {name for name, types in taken.items() if types & {Path, os.PathLike[str]}}

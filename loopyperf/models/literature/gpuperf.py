@@ -143,6 +143,11 @@ class Analysis:
 
     def __post_init__(self) -> None:
         """Compute all quantities; they are arrays if the inputs are."""
+        self._compute_work()
+        self._compute_memory()
+        self._compute_overlap()
+
+    def _compute_work(self) -> None:
         inputs, parameters = self.inputs, self.parameters
         self.o_cfdiv: Any = inputs.o_cfdiv
         """OCFdiv, the cost of divergent branches"""
@@ -174,6 +179,9 @@ class Analysis:
         """Wserial (6)"""
         self.t_comp: Any = self.w_parallel + self.w_serial
         """Tcomp (2)"""
+
+    def _compute_memory(self) -> None:
+        inputs, parameters = self.inputs, self.parameters
         from_levels = self.avg_dram_lat * inputs.miss_ratio + parameters.hit_lat
         self.amat: Any = from_levels if inputs.amat is None else inputs.amat
         """AMAT (12)"""
@@ -197,6 +205,9 @@ class Analysis:
         """ITMLP, the requests of all warps that are served at once (14)"""
         self.t_mem: Any = inputs.mem_insts * self.warps_per_core / self.itmlp * self.amat
         """Tmem (11)"""
+
+    def _compute_overlap(self) -> None:
+        inputs, parameters = self.inputs, self.parameters
         self.zeta: Any = 1.0 * (self.cwp <= self.mwp)
         """ζ, 1 if computation is the limit, else 0 (17)"""
         self.f_overlap: Any = (inputs.n - self.zeta) / inputs.n

@@ -79,8 +79,8 @@ class Advice(Tabular):
     ['B_fp', 'B_itilp', 'B_memlp', 'B_serial']
     """
 
-    OMITTED = ("clock", "analysis")
-    DERIVED = ("seconds", "bound", "parts")
+    _OMITTED = ("clock", "analysis")
+    _DERIVED = ("seconds", "bound", "parts")
 
     launch: str
     """Name of the device program."""

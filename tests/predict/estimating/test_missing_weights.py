@@ -164,8 +164,8 @@ def contraction() -> lp.TranslationUnit:
 @pytest.mark.parametrize("n", [1000, np.array([1000, 10_000_000])])
 def test_kernel_without_any_weights_is_refused(n):
     with pytest.raises(MissingNumberError, match=r"no weights for 100 % of the work.*model='roofline'"):
-        lpp.estimate(contraction(), n=n, device="amd-r9-fury")
-    assert lpp.estimate(contraction(), n=1000, device="amd-r9-fury", model="roofline").seconds > 0
+        lpp.estimate(contraction(), n=n, device="amd-r9-fury", model="linear")
+    assert lpp.estimate(contraction(), n=1000, device="amd-r9-fury").model == "pipeline"
     ranking = lpp.rank({"double": doubled(), "einsum": contraction()}, n=1024, device="amd-r9-fury", model="linear")
     assert (ranking.order, set(ranking.failures)) == (("double",), {"einsum"})
 

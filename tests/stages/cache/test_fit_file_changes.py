@@ -46,20 +46,12 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return read
 
 
-@pytest.fixture
-def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every file as unchanged for a long time, so that it is cached."""
-    monkeypatch.setattr(library, "_SETTLING", -YESTERDAY)
-
-
-@pytest.mark.usefixtures("everything_is_settled")
 def test_unchanged_file_is_read_once(own, launch, reads):
     save_fit(launch(1e-6), own)
     assert [seconds() for _ in range(3)] == [1e-6] * 3
     assert reads == ["made-up-1"]
 
 
-@pytest.mark.usefixtures("everything_is_settled")
 def test_fit_saved_again_is_used_at_once(own, launch):
     save_fit(launch(1e-6), own)
     first = seconds()
@@ -75,7 +67,6 @@ def test_file_changes_within_one_clock_tick_are_all_used(own, launch):
         assert seconds() == float(f"{number}e-6")
 
 
-@pytest.mark.usefixtures("everything_is_settled")
 def test_file_edited_in_place_is_used_at_once(own, launch):
     save_fit(launch(1e-6), own)
     first = seconds()
@@ -87,7 +78,6 @@ def test_file_edited_in_place_is_used_at_once(own, launch):
     assert (first, seconds()) == (1e-6, 3e-6)
 
 
-@pytest.mark.usefixtures("everything_is_settled")
 def test_user_fit_replaces_the_bundled_one_while_it_exists(own_data, launch):
     own = own_data / "fits" / "amd-r9-fury" / "linear.json"
     bundled = seconds("amd-r9-fury")
@@ -97,7 +87,6 @@ def test_user_fit_replaces_the_bundled_one_while_it_exists(own_data, launch):
     assert (calibrated, seconds("amd-r9-fury")) == (1e-6, bundled)
 
 
-@pytest.mark.usefixtures("everything_is_settled")
 def test_another_data_folder_has_other_fits(own_data, launch, tmp_path, monkeypatch):
     for folder, length in ((own_data, 1e-6), (tmp_path / "elsewhere", 5e-6)):
         save_fit(launch(length), folder / "fits" / "made-up-1" / "linear.json")
@@ -106,7 +95,6 @@ def test_another_data_folder_has_other_fits(own_data, launch, tmp_path, monkeypa
     assert (first, seconds()) == (1e-6, 5e-6)
 
 
-@pytest.mark.usefixtures("everything_is_settled")
 def test_relative_path_refers_to_the_current_folder(launch, tmp_path, monkeypatch):
     answers = []
     for folder, length in (("here", 1e-6), ("there", 5e-6)):
