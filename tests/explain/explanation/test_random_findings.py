@@ -81,7 +81,7 @@ def test_time_of_each_finding_is_that_of_the_changed_kernel(first: int):
 
     for_random_kernels(first, holds)
     print(dict(found))
-    assert found
+    assert found["with a time"] or first > 1, "the first batch has findings with a time; a later one may have none"
 
 
 @pytest.mark.parametrize("first", SEEDS)
