@@ -218,12 +218,18 @@ def user_data_name() -> str:
     """
     named = os.environ.get(DATA_VARIABLE)
     if not named:
-        return platformdirs.user_data_dir("loopyperf")
+        return _usual_folder(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
     if not is_folder(named) and is_there(named):
         raise LoopyperfError(
             f"{DATA_VARIABLE} is set to {named}, which is not a folder; set it to a folder, or unset it"
         )
     return named
+
+
+@cache
+def _usual_folder(*_: str | None) -> str:
+    """Return the system's folder for user data for HOME and XDG_DATA_HOME; an estimate looks it up each time."""
+    return platformdirs.user_data_dir("loopyperf")
 
 
 def without_folders(sentence: str) -> str:

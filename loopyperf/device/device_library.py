@@ -8,7 +8,7 @@ import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -103,9 +103,15 @@ class FitHead(msgspec.Struct):
 def head_of_fit(path: Path) -> FitHead:
     """Return the device and backend of the fit at *path*; raises :class:`FitFileError` if they cannot be read."""
     try:
-        return msgspec.json.decode(read_bytes(path, MAX_DOCUMENT_BYTES), type=FitHead)
+        status = path.stat()
+        return _head(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     except (OSError, ValueError, RecursionError) as error:
         raise FitFileError(f"cannot read the fit file {path}: {one_line(error)}") from error
+
+
+@lru_cache(maxsize=256)
+def _head(path: Path, _: tuple[int, ...]) -> FitHead:
+    return msgspec.json.decode(read_bytes(path, MAX_DOCUMENT_BYTES), type=FitHead)
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
