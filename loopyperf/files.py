@@ -237,6 +237,12 @@ def without_folders(sentence: str) -> str:
     return PATH_FOLDERS.sub("", sentence.replace(user_data_name(), "<data folder>"))
 
 
+def file_state(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Return numbers that change when the file at *path* does; raises :class:`OSError` or :class:`ValueError`."""
+    status = os.stat(path)  # noqa: PTH116 - also of a malformed path
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def user_data_stamp() -> Hashable | None:
     """Return a value that changes when one of the user's fits, devices or residual models is added, edited or removed.
 

@@ -28,7 +28,7 @@ from loopyperf.device.device_library import (
 )
 from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.files import is_there
+from loopyperf.files import file_state, is_there
 from loopyperf.units import listed
 
 FITTED_MODELS = ("linear", "overlap")
@@ -99,10 +99,10 @@ def other_backends(fit: Fit) -> tuple[str, ...]:
 def _read(file: str | os.PathLike[str]) -> Fit:
     """Return the fit in *file*, cached while the file is unchanged."""
     try:
-        status = os.stat(file)  # noqa: PTH116 - also of a malformed path
+        state = file_state(file)
     except (OSError, ValueError):
         return load_fit(file)
-    return _loaded(os.fspath(file), (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return _loaded(os.fspath(file), state)
 
 
 @lru_cache(maxsize=256)

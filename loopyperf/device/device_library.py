@@ -21,6 +21,7 @@ from loopyperf.files import (
     MAX_DOCUMENT_BYTES,
     below_home,
     file_names,
+    file_state,
     is_folder,
     is_there,
     read_bytes,
@@ -103,8 +104,7 @@ class FitHead(msgspec.Struct):
 def head_of_fit(path: Path) -> FitHead:
     """Return the device and backend of the fit at *path*; raises :class:`FitFileError` if they cannot be read."""
     try:
-        status = path.stat()
-        return _head(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        return _head(path, file_state(path))
     except (OSError, ValueError, RecursionError) as error:
         raise FitFileError(f"cannot read the fit file {path}: {one_line(error)}") from error
 

@@ -31,7 +31,7 @@ FULL = 0.8
 """utilization from which a resource is the bottleneck"""
 SMALL = 0.02
 """share of the run time; a change with a smaller gain is not a finding"""
-MOST = 0.5
+LARGE_WASTE = 0.5
 """share from which a change remains to be made by hand although those that Loopy can make do not help"""
 LIKELY = 0.25
 """share of the time, or of stall cycles, that a waste may cause, from which a change without a time is a finding"""
@@ -193,7 +193,7 @@ class _Changes:
         is_tried = False
         for recipe in recipes:
             if not recipe.calls:
-                return best if best[1] is not None or (is_tried and candidate.share < MOST) else (recipe, None)
+                return best if best[1] is not None or (is_tried and candidate.share < LARGE_WASTE) else (recipe, None)
             if best[1] is not None and candidate.kind not in IN_STEPS:
                 return best
             after = self._after(recipe)
