@@ -328,7 +328,12 @@ def in_single_precision(unit: Unit, names: Collection[str] = ()) -> Unit:
     return unit.with_kernel(kernel.copy(args=arguments, temporary_variables=temporaries, instructions=instructions))
 
 
-def is_integer(kernel: lp.LoopKernel, expression: Any) -> bool:
+def is_quotient_of_integers(kernel: lp.LoopKernel, part: Any) -> bool:
+    """Return whether *part* is a quotient of integers, which Loopy computes in double precision."""
+    return isinstance(part, Quotient) and all(_is_integer(kernel, each) for each in (part.numerator, part.denominator))
+
+
+def _is_integer(kernel: lp.LoopKernel, expression: Any) -> bool:
     """Return whether *expression* consists of inames, sizes, and integer variables of known type."""
     variables: Mapping[str, Any] = {**kernel.arg_dict, **kernel.temporary_variables}
     names = get_dependencies(expression) - kernel.all_inames() - kernel.all_params()
@@ -349,8 +354,8 @@ class _Shorter(IdentityMapper[[]]):
 
     def map_quotient(self, expr: Quotient, *args: Any, **kwargs: Any) -> Any:
         above, below = cast("Any", self.rec(expr.numerator)), cast("Any", self.rec(expr.denominator))
-        integers = is_integer(self.kernel, expr.numerator) and is_integer(self.kernel, expr.denominator)
-        return Quotient(cast("Any", TypeCast(np.float32, above)) if integers else above, below)
+        is_double = is_quotient_of_integers(self.kernel, expr)
+        return Quotient(cast("Any", TypeCast(np.float32, above)) if is_double else above, below)
 
     def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
         child = self.rec(expr.child)

@@ -10,7 +10,7 @@ from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
 from loopy.kernel.instruction import CInstruction, InstructionBase
 from loopy.symbolic import TypeCast, get_dependencies
-from pymbolic.primitives import Quotient, Remainder
+from pymbolic.primitives import Remainder
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
@@ -30,7 +30,7 @@ from loopyperf.explain.candidates import (
 )
 from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
 from loopyperf.models.workload import START
-from loopyperf.transform import accumulations, is_integer
+from loopyperf.transform import accumulations, is_quotient_of_integers
 from loopyperf.units import amount, duration, in_percent, listed, number_of
 
 FEW_SPILLED = 8
@@ -327,7 +327,7 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     names = [name for name, each in variables.items() if _is_double(each.dtype)]
     parts = [part for each in given.instructions for part in parts_of(each)]
     others = {str(part) for part in parts if isinstance(part, float) and float(np.float32(part)) != part}
-    others |= {f"({seen.kernel.as_written(part)})" for part in parts if _is_of_integers(given, part)}
+    others |= {f"({seen.kernel.as_written(part)})" for part in parts if is_quotient_of_integers(given, part)}
     others |= {"a cast" for part in parts if isinstance(part, TypeCast) and _is_double(part.type)}
     if wide and (names or others):
         sources = [*(f"{name} (float64)" for name in names), *sorted(others)]
@@ -341,12 +341,6 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             "double precision; all results are single",
             max(seen.busy(Pipeline.FP64, Pipeline.SFU), share),
         )
-
-
-def _is_of_integers(kernel: Any, part: Any) -> bool:
-    """Return whether *part* is a quotient of integers, which Loopy computes in double precision."""
-    is_quotient = isinstance(part, Quotient)
-    return is_quotient and is_integer(kernel, part.numerator) and is_integer(kernel, part.denominator)
 
 
 def _is_double(dtype: Any) -> bool:
