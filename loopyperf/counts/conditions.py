@@ -3,16 +3,12 @@
 A condition that is an affine function of loop variables and sizes stays whole: it selects points, exactly. A condition
 that depends on data is split at its ``and``, ``or`` and ``not``. Its affine parts stay exact, and the user can give the
 probability of each other part by name.
-
-The numbers of alternatives of several conditions multiply. If there are many, conditions on data alone also stay whole,
-and their joint probability follows from the probabilities of their parts.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import reduce
 from itertools import product
 from math import prod
@@ -79,10 +75,8 @@ Conditions = frozenset[Condition]
 """conditions that all hold"""
 ALWAYS: Conditions = frozenset()
 
-SEVERAL = 16
-"""alternatives beyond which conditions on data stay whole"""
-MOST = 256
-"""alternatives beyond which counting takes too long"""
+MOST_ALTERNATIVES = 256
+"""alternatives beyond which counting takes too long; those of several conditions multiply"""
 
 IsKnown = Callable[[Any], bool]
 """returns whether an expression depends only on loop variables and sizes"""
@@ -107,15 +101,12 @@ def alternatives(expression: Any, is_known: IsKnown, holds: bool = True) -> Iter
 def disjoint_conditions(expressions: Iterable[Any], is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
     """Yield disjoint sets of conditions; all of *expressions* equal *holds* exactly where one of the sets holds.
 
-    Raises :class:`UncountableError` if there are more than :data:`MOST` sets.
+    Raises :class:`UncountableError` if there are more than :data:`MOST_ALTERNATIVES` sets.
     """
     each = {expression: tuple(alternatives(expression, is_known, holds)) for expression in expressions}
-    if prod(map(len, each.values())) > SEVERAL:
-        on_data = (whole for whole in each if not any(is_known(part) for part in parts(whole, is_known)))
-        each |= {whole: (frozenset({Condition(whole, holds)}),) for whole in on_data}
-    if (ways := prod(map(len, each.values()))) > MOST:
+    if (ways := prod(map(len, each.values()))) > MOST_ALTERNATIVES:
         raise UncountableError(
-            f"conditions with {ways} alternatives exceed the limit of {MOST}; simplify "
+            f"conditions with {ways} alternatives exceed the limit of {MOST_ALTERNATIVES}; simplify "
             f"{' and '.join(f'({plain_text(whole)})' for whole, ways in each.items() if len(ways) > 1)}"
         )
     return (ALWAYS.union(*chosen) for chosen in product(*each.values()))
@@ -130,75 +121,11 @@ def parts(expression: Any, is_known: IsKnown) -> Iterator[Any]:
             yield from parts(child, is_known)
 
 
-def is_true(expression: Any, of_parts: Mapping[Any, bool]) -> bool:
-    """Return the truth value of *expression*, given the truth values of its parts."""
-    if expression in of_parts:
-        return of_parts[expression]
-    if isinstance(expression, prim.LogicalNot):
-        return not is_true(expression.child, of_parts)
-    combined = all if isinstance(expression, prim.LogicalAnd) else any
-    return combined(is_true(child, of_parts) for child in expression.children)
-
-
 def _first_deciding(children: tuple[Any, ...], is_known: IsKnown, deciding: bool) -> Iterator[Conditions]:
     """Yield the alternatives in which one child equals *deciding* and no child before it does."""
     for place, child in enumerate(children):
         for before in disjoint_conditions(children[:place], is_known, not deciding):
             yield from (before | decided for decided in alternatives(child, is_known, deciding))
-
-
-# {{{ joint probability of conditions on data, from the probabilities of their parts
-#
-# Parts are assumed independent. Conditions without a common part are then independent too, and their probabilities
-# multiply. Conditions with common parts are evaluated for every combination of truth values of their parts.
-
-
-ENTANGLED = 12
-"""most parts of conditions that share parts: the time doubles with each part"""
-
-Parts = Mapping[Condition, frozenset[Any]]
-"""condition -> its parts"""
-
-
-def probability(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction:
-    """Return the probability that all *conditions* hold; *shares* are the probabilities of their parts.
-
-    Raises :class:`UncountableError` if too many parts depend on each other.
-    """
-    return prod((_of_entangled(cluster, shares) for cluster in _clusters(conditions)), start=Fraction(1))
-
-
-def _clusters(conditions: Parts) -> Iterator[Parts]:
-    """Yield groups of conditions that have no part in common."""
-    rest = dict(conditions)
-    while rest:
-        first = next(iter(rest))
-        cluster, reached = {first: rest.pop(first)}, conditions[first]
-        while near := {each: parts for each, parts in rest.items() if parts & reached}:
-            cluster |= near
-            reached = reached.union(*near.values())
-            rest = {each: parts for each, parts in rest.items() if each not in near}
-        yield cluster
-
-
-def _of_entangled(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction:
-    parts = sorted(frozenset[Any]().union(*conditions.values()), key=str)
-    if len(parts) > ENTANGLED:
-        raise UncountableError(
-            f"conditions on data that share operands have {len(parts)} operands, more than {ENTANGLED}; simplify "
-            f"{' and '.join(sorted(f'({plain_text(condition.expression)})' for condition in conditions))}"
-        )
-    ways = (dict(zip(parts, truths, strict=True)) for truths in product((True, False), repeat=len(parts)))
-    holding = (way for way in ways if all(is_true(each.expression, way) == each.holds for each in conditions))
-    return sum((_share(way, shares) for way in holding), start=Fraction(0))
-
-
-def _share(way: Mapping[Any, bool], shares: Mapping[Any, Fraction]) -> Fraction:
-    """Return the probability that the parts have the truth values *way*."""
-    return prod((shares[part] if truth else 1 - shares[part] for part, truth in way.items()), start=Fraction(1))
-
-
-# }}}
 
 
 # {{{ conditions that are affine in each iteration of a short loop, but not in the whole loop

@@ -31,10 +31,8 @@ from loopyperf.counts.conditions import (
     Conditions,
     disjoint_conditions,
     has_fractions,
-    parts,
     plain_text,
     points_where,
-    probability,
 )
 from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.selects import condition_keys
@@ -193,23 +191,23 @@ class ExecutionCounter:
 
         Raises :class:`UncountableError` if a typical value is missing.
         """
-        return self.loops(site.inames).weight * self._probability(self.on_data(site), site.source)
+        weight, on_data = self.loops(site.inames).weight, self.on_data(site)
+        return weight * self._probability(on_data, site.source) if on_data else weight
 
     @memoize_method
     def _probability(self, on_data: Conditions, source: str) -> Fraction:
-        """Return the probability that the conditions *on_data* of *source* hold."""
-        if len({condition.expression for condition in on_data}) < len(on_data):
+        """Return the probability that the conditions *on_data* of *source* hold, which are assumed independent."""
+        expressions = {condition.expression for condition in on_data}
+        if len(expressions) < len(on_data):
             return Fraction(0)  # a condition is both required and excluded
-        of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in on_data}
-        expressions = frozenset[Any]().union(*of_conditions.values())
         named = source if len(expressions) == 1 else None
         keys = {each: condition_keys(self.kernel, each, named) for each in sorted(expressions, key=plain_text)}
         shares = {each: share for each in keys if (share := self.typical.share(keys[each])) is not None}
-        decided = {each: own for each, own in of_conditions.items() if own <= shares.keys()}
-        chance = probability(decided, shares)
+        decided = [each for each in on_data if each.expression in shares]
+        chance = prod(shares[each.expression] if each.holds else 1 - shares[each.expression] for each in decided)
         if chance and len(decided) < len(on_data):  # in a branch that never executes, nothing else matters
             raise self.typical.missing(next(keys[each] for each in keys if each not in shares))
-        return chance
+        return Fraction(chance)
 
     # }}}
 

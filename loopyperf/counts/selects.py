@@ -42,21 +42,29 @@ class Selects:
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
         """Read expressions of *kernel*; *typical* may give probabilities of conditions that do not matter."""
         self.kernel, self.typical = kernel, typical
-        self._loaded = Loads()
-        """elements of global memory that the current expression loads, whatever its conditions"""
+        self._expression: Any = None
+        """the current expression"""
+        self._known_loads: Loads | None = None
         self.again: frozenset[Any] = frozenset()
         """elements that the current side of a select uses, but that are loaded elsewhere"""
 
     def begin(self, expression: Any) -> None:
         """Begin with another *expression*."""
-        self._loaded = _always_loaded(self.kernel, expression)
+        self._expression, self._known_loads = expression, None
+
+    @property
+    def _loaded(self) -> Loads:
+        """Return the elements of global memory that are loaded whatever the conditions; most expressions have none."""
+        if self._known_loads is None:
+            self._known_loads = _always_loaded(self.kernel, self._expression)
+        return self._known_loads
 
     def sides(self, choice: prim.If, instruction: str) -> Iterator[tuple[Any, Conditions]]:
         """Yield each side of *choice*, an expression of *instruction*, with the conditions of each evaluation."""
         before, condition, known = (self._loaded, self.again), choice.condition, self.kernel.is_known
         own = _always_loaded(self.kernel, choice)
         certain = self._loaded - own + _always_loaded(self.kernel, condition)
-        self._loaded = self._loaded | own
+        self._known_loads = self._loaded | own
         if not known(condition) and self._is_cheap(choice.then) and self._is_cheap(choice.else_):
             self._accept(condition, instruction)
             self.again |= certain.keys()
@@ -66,7 +74,7 @@ class Selects:
         else:
             for side, holds in ((choice.then, True), (choice.else_, False)):
                 yield from ((side, chosen) for chosen in alternatives(condition, known, holds))
-        self._loaded, self.again = before
+        self._known_loads, self.again = before
 
     def operands(
         self, junction: prim.LogicalAnd | prim.LogicalOr, instruction: str

@@ -137,6 +137,8 @@ def operations_in_order(
     Operations of one kind are independent, each with its parts of the *operands*; each kind depends on the previous
     one. The part indices start at *first* times the number of operations.
     """
+    if len(operations) == 1 and operations[0][1] == 1:
+        return [do(operations[0][0], [part(each, 0, 1, steps) for each in operands], first)]
     if [(operation.kind, number) for operation, number in operations] == [*MULTIPLY_COMPLEX.items()]:
         (multiplication, _), (addition, _) = operations
         pairs = enumerate(_complex_products(operands, steps), 4 * first)

@@ -22,7 +22,7 @@ from loopy.symbolic import (
     get_dependencies,
 )
 
-from loopyperf.counts.conditions import ALWAYS, SEVERAL, Condition, Conditions
+from loopyperf.counts.conditions import ALWAYS, Condition, Conditions
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory_accesses import element_strides, reference
 from loopyperf.kernel import Kernel
@@ -179,17 +179,19 @@ def _place(visit: Visit, lookup: Any) -> Any | None:
 
 
 Indices = tuple[Any, ...]
+MOST_BRANCHES = 16
+"""branches beyond which indices stay whole"""
 
 
 def branches(indices: Indices, conditions: Conditions = ALWAYS) -> Iterator[tuple[Indices, Conditions]]:
     """Yield *indices* for each branch of the conditions in them, with the conditions of the branch and *conditions*.
 
-    Indices that already have conditions for more than :data:`SEVERAL` branches are not split further.
+    Indices that already have conditions for more than :data:`MOST_BRANCHES` branches are not split further.
     """
     finder = _ConditionFinder()
     for index in indices:
         finder(index)
-    if not finder.found or 2 ** len(conditions) >= SEVERAL:
+    if not finder.found or 2 ** len(conditions) >= MOST_BRANCHES:
         yield indices, conditions
         return
     for holds in (True, False):
