@@ -34,7 +34,7 @@ import parts  # noqa: F401 - turns the cache off
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
 import loopyperf as lpp
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from loopyperf.search.task import Task, predicted
 from loopyperf.search.variants import Variant
@@ -81,7 +81,7 @@ def stages_of(form: Form) -> dict[str, float]:
     with lp.CacheMode(False):
         found["Loopy's passes and the launches"] = cost(lambda: load_kernel(loaded))
     kernel = load_kernel(counted)
-    found["counting"] = cost(lambda: count_properties(kernel).properties())
+    found["counting"] = cost(lambda: count_kernel(kernel).properties())
     linear = partial(lpp.estimate, n=N, model="linear", device=MODELS["linear"])
     linear(first)
     CACHE.clear()

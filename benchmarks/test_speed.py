@@ -23,7 +23,7 @@ from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplicatio
 
 import loopyperf as lpp
 from loopyperf.calibration.choice import chosen_fit
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
@@ -70,7 +70,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def properties() -> PropertyVector:
     """Return the properties of the tiled matrix multiplication."""
-    return count_properties(load_kernel(tiled())).properties()
+    return count_kernel(load_kernel(tiled())).properties()
 
 
 # {{{ a new kernel
@@ -86,7 +86,7 @@ def loopys_maps(unit: lp.TranslationUnit) -> None:
 
 def count(unit: lp.TranslationUnit) -> None:
     """Count all properties."""
-    count_properties(load_kernel(unit)).properties()
+    count_kernel(load_kernel(unit)).properties()
 
 
 def test_a_tiled_matrix_multiplication_is_counted_faster_than_by_loopys_maps(race: Race) -> None:

@@ -10,7 +10,7 @@ from .calibration.fits import save_fit as save_fit
 from .calibration.residual_model import ResidualModel as ResidualModel
 from .calibration.residual_model import load_residual_model as load_residual_model
 from .calibration.residual_model import save_residual_model as save_residual_model
-from .counts.counted_kernel import KernelCounts as KernelCounts
+from .counts.kernel_counts import KernelCounts as KernelCounts
 from .device.description import Device as Device
 from .device.device_library import load_device as load_device
 from .device.occupancy import occupancy as occupancy

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import KernelCounts, count_kernel
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
@@ -13,7 +13,7 @@ def settled(kernel: Kernel, counting: Counting, share: Fraction) -> KernelCounts
     typical: dict[str, Fraction] = {}
     while True:
         try:
-            return count_properties(kernel, counting, typical=typical)
+            return count_kernel(kernel, counting, typical=typical)
         except UncountableError as error:
             if error.keyword is None or error.keyword in typical:
                 raise

@@ -32,7 +32,7 @@ from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fits import fit_document, load_fit
 from loopyperf.calibration.residual_model import load_residual_model, residual_document
 from loopyperf.counts import transcription
-from loopyperf.counts.counted_kernel import KernelCounts
+from loopyperf.counts.kernel_counts import KernelCounts
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.measurement.archive import read_archive

@@ -16,8 +16,8 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import possible
 from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.counts.execution import Counting
+from loopyperf.counts.item import PAPER_PROPERTIES
 from loopyperf.counts.kernel_counts import check_options
-from loopyperf.counts.property_vector import PAPER_PROPERTIES
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import a_processor, description_or_none
 from loopyperf.errors import CalibrationError, ParameterError
@@ -74,7 +74,7 @@ def check_fitting(model: str | None, counting: Counting, non_negative: bool | No
     :raises ParameterError: *counting* is invalid, or *non_negative* is given for a model whose weights are never
         negative.
     """
-    check_options(counting, None, "refuse")
+    check_options(counting)
     if model is not None and not find_fitted_model(model).is_weighted_sum and non_negative is not None:
         raise ParameterError(
             f"non_negative is an option of the linear model, got model {model!r}, whose weights are never negative; "

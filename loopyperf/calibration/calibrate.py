@@ -20,7 +20,7 @@ from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Coverage, tabulate
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.property_vector import PAPER_PROPERTIES
+from loopyperf.counts.item import PAPER_PROPERTIES
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import BackendError, FitFileError, LoopyperfError, LoopyperfWarning, ParameterError
 from loopyperf.files import why_unwritable

@@ -17,7 +17,7 @@ from loopy.kernel.data import AddressSpace, ValueArg
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, MemorySpace
-from loopyperf.counts.kernel_counts import KernelTallies, Tally, count_kernel, memory_references
+from loopyperf.counts.kernel_counts import Tally, count_kernel, memory_references
 from loopyperf.counts.memory_accesses import Reference, element_strides
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
@@ -63,7 +63,7 @@ class FirstGroups:
 
     @cached_property
     def _tallies(self) -> tuple[Tally, ...]:
-        counted: KernelTallies = count_kernel(self.kernel, typical=self.typical)
+        counted = count_kernel(self.kernel, typical=self.typical)
         of_launch = (each for each in counted.tallies if each.launch == self.launch.name)
         return tuple(each for each in of_launch if each.item not in (WORK_GROUPS, LAUNCHES))
 

@@ -1,19 +1,19 @@
-"""Counts of everything that a kernel does, in one walk over its launches and instructions."""
+"""Counts of everything that a kernel does, in one walk over its launches and instructions: :func:`loopyperf.count`."""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, cast
+from typing import Any, cast
 
 import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.counts.atomic_updates import on_collisions
-from loopyperf.counts.conditions import ALWAYS, Conditions, guards
+from loopyperf.counts.conditions import Conditions, guards
 from loopyperf.counts.execution import (
     COUNTINGS,
     Counting,
@@ -23,17 +23,19 @@ from loopyperf.counts.execution import (
     barrier_executions,
     launch_executions,
 )
-from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead, property_name
 from loopyperf.counts.lanes import offsets_in_temporaries
-from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory_accesses import Reference, resolved
+from loopyperf.counts.property_vector import CountTable, PropertyVector, Totals, unified_properties
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.stride_classes import StrideClassifier
 from loopyperf.counts.walk import Walk
+from loopyperf.display import ReportText, Shown
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.launches import Assumption, Launch, sentences
+from loopyperf.polyhedral.evaluation import IntegerArray
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
@@ -55,9 +57,6 @@ class Signature:
 # {{{ one walk over launches and instructions
 
 
-OnUnknown = Literal["refuse", "report"]
-
-
 @dataclass(frozen=True, slots=True)
 class Tally:
     """*number* of *item* for each of the *executions* of *source*."""
@@ -74,21 +73,24 @@ class Tally:
     """number of executions as a function of the sizes"""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """An instruction that was not counted, with the reason."""
-
-    source: str
-    """instruction id"""
-    reason: str
-    """why it has no count"""
-    keyword: str | None
-    """key of ``typical`` that makes it countable"""
-
-
 @dataclass(frozen=True)
-class KernelTallies:
-    """Counts of a kernel as exact functions of its sizes, by instruction."""
+class KernelCounts(Shown):
+    """Operations, memory accesses and overheads of a kernel, as exact functions of its sizes.
+
+    :func:`loopyperf.count` returns it. ``str`` gives a table of the properties; a notebook shows it with formulas.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf
+    >>> double = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", name="double", lang_version=(2018, 2))
+    >>> counts = loopyperf.count(lp.add_dtypes(double, {"a": np.float32}))
+    >>> print(counts.properties()["f32 mul"])
+    n
+    >>> counts.properties().evaluate(n=1000)["f32 mul"]
+    1000
+    """
 
     kernel: Signature
     """name, sizes and groups of the kernel"""
@@ -100,57 +102,140 @@ class KernelTallies:
     """lanes of the counted sub-groups; None if work-items are counted"""
     assumed: tuple[str, ...] = ()
     """assumptions about what neither the source nor ``typical`` determines, one sentence each"""
-    left_out: tuple[LeftOut, ...] = ()
-    """instructions that were not counted; empty unless ``on_unknown`` is ``"report"``"""
-    runs: Mapping[str, Executions] = field(default_factory=dict[str, Executions])
-    """instruction -> executions of its loops; filled only if instructions were left out"""
+
+    def properties(self) -> PropertyVector:
+        """Return the properties of the unified model.
+
+        Returns
+        -------
+        PropertyVector
+            Property name -> count as a function of the sizes.
+        """
+        return self._properties
 
     @cached_property
-    def totals(self) -> Mapping[Item, tuple[tuple[QuasiPolynomial, int | Fraction], ...]]:
-        """Return the distinct execution counts of each item, with their multiplicities."""
+    def _properties(self) -> PropertyVector:
         sums: dict[Item, dict[Same[QuasiPolynomial], int | Fraction]] = defaultdict(lambda: defaultdict(int))
         for tally in self.tallies:
             sums[tally.item][Same(tally.executions)] += tally.number
-        return {item: tuple((key.value, number) for key, number in numbers.items()) for item, numbers in sums.items()}
+        totals = {item: [(key.value, number) for key, number in numbers.items()] for item, numbers in sums.items()}
+        return unified_properties(self.kernel.assumptions, totals)
+
+    @cached_property
+    def _by_source(self) -> Totals[tuple[str, str]]:
+        """Return the total of each property in each instruction, barrier and launch."""
+        sums: dict[tuple[str, str], list[tuple[QuasiPolynomial, int | Fraction]]] = {}
+        for tally in self.tallies:
+            name = property_name(tally.item)
+            if name is not None:
+                sums.setdefault((name, tally.source), []).append((tally.executions, tally.number))
+        return Totals(self.kernel.assumptions, sums, {})
+
+    @cached_property
+    def _is_rounded(self) -> bool:
+        """Return whether some counts are fractions that get rounded."""
+        return any(isinstance(tally.number, Fraction) for tally in self.tallies)
+
+    def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+        """Return the counts at *sizes* by property and source; they add up to the property.
+
+        Counts that are fractions because of ``typical`` are rounded; the largest counts of a property absorb the
+        rounding difference, one each. A minimum of loads and stores consists of the counts of the fewer of the two.
+
+        Parameters
+        ----------
+        sizes
+            Size name -> value.
+
+        Returns
+        -------
+        dict
+            Property -> instruction, barrier or launch -> exact count.
+
+        Raises
+        ------
+        ParameterError
+            If *sizes* are inadmissible.
+        """
+        shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
+        for (name, source), count in zip(self._by_source.keys, self._by_source.evaluator.at(sizes), strict=True):
+            shares[name][source] = count
+        if self._is_rounded:
+            totals = self._properties.totals
+            for name, total in zip(totals.sums, totals.evaluator.at(sizes), strict=False):
+                _make_add_up(shares[name], total)
+        for name, sides in self._properties.totals.minima.items():
+            shares[name] = dict(min((shares[side] for side in sides), key=lambda parts: sum(parts.values())))
+        return shares
+
+    def table(self, /, **sizes: int | IntegerArray) -> CountTable:
+        """Return the properties as a table of formulas, with a column of numbers for each size.
+
+        Parameters
+        ----------
+        sizes
+            Sizes by keyword; an array makes one column for each element.
+
+        Returns
+        -------
+        CountTable
+            One row for each property.
+
+        Raises
+        ------
+        ParameterError
+            If the sizes are inadmissible, or arrays do not broadcast.
+
+        Examples
+        --------
+        ``counts.table(n=1024)`` has one column, ``counts.table(n=np.array([512, 1024]))`` has two.
+        """
+        table = self._properties.table(**sizes)
+        return replace(table, title=f"{self.kernel.name}, {self.counting} counting: {table.title}")
+
+    def report_text(self) -> ReportText:
+        """Return the properties with their formulas as report text."""
+        return self.table().report_text()
+
+
+def _make_add_up(parts: dict[str, int], total: int) -> None:
+    """Change the largest *parts* by one each so that they add up to *total*."""
+    missing = total - sum(parts.values())
+    for source in sorted(parts, key=lambda source: -parts[source])[: abs(missing)]:
+        parts[source] += 1 if missing > 0 else -1
 
 
 def count_kernel(
     kernel: Kernel,
     counting: Counting = "executed",
     *,
-    typical: Typical | None = None,
+    typical: Mapping[str, Any] | Typical | None = None,
     sub_group_size: int | None = None,
-    on_unknown: OnUnknown = "refuse",
-) -> KernelTallies:
-    """Return the exact counts of everything that *kernel* does.
-
-    *typical* has values that the source does not determine. *sub_group_size* counts sub-groups of that many lanes
-    instead of work-items. With *on_unknown* ``"report"``, instructions that cannot be counted are left out and listed.
+) -> KernelCounts:
+    """Return the exact counts of everything that *kernel* does; see :func:`loopyperf.count` for the options.
 
     Raises :class:`UncountableError` for a construct without an exact count, naming instruction, construct and keyword,
     and :class:`ParameterError` for an invalid option or typical value.
     """
-    check_options(counting, sub_group_size, on_unknown)
-    given = Typical({}) if typical is None else typical
+    check_options(counting, sub_group_size)
+    given = typical if isinstance(typical, Typical) else Typical(typical or {})
     lanes = None if sub_group_size is None else int(sub_group_size)  # also from NumPy integers
-    counted = _KernelCounter(kernel, counting, given, lanes, on_unknown).counted()
+    counted = _KernelCounter(kernel, counting, given, lanes).counted()
     given.check_all_used(kernel.name)
     return counted
 
 
 def memory_references(kernel: Kernel, typical: Typical) -> list[tuple[Site, Reference]]:
     """Return all loads and stores of *kernel* with their sites."""
-    walk = _KernelCounter(kernel, "executed", typical, None, "refuse")
+    walk = _KernelCounter(kernel, "executed", typical, None)
     sightings = (sighting for launch in kernel.launches for sighting in walk.walked(launch))
     return [(each.site, each.event) for each in sightings if isinstance(each.event, Reference)]
 
 
-def check_options(counting: object, sub_group_size: object, on_unknown: object) -> None:
+def check_options(counting: object, sub_group_size: object = None) -> None:
     """Raise :class:`ParameterError` for an invalid option, of any type."""
     if not isinstance(counting, str) or counting not in COUNTINGS:
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
-    if not isinstance(on_unknown, str) or on_unknown not in ("refuse", "report"):
-        raise ParameterError(f"on_unknown must be 'refuse' or 'report', got {on_unknown!r}")
     is_integer = isinstance(sub_group_size, (int, np.integer)) and not isinstance(sub_group_size, bool)
     is_number = is_integer and int(cast("int", sub_group_size)) > 0
     if sub_group_size is not None and not is_number:
@@ -167,67 +252,57 @@ class _Sighting:
     """number per execution of the site"""
 
 
+@contextmanager
+def _refusals_of(part: str) -> Generator[None]:
+    """Prepend *part* to the message of an :class:`UncountableError`."""
+    try:
+        yield
+    except UncountableError as error:
+        error.args = (f"{part}: {error}",)
+        raise
+
+
 class _KernelCounter:
     """One counting of one kernel, with the state that its instructions share."""
 
-    def __init__(
-        self, kernel: Kernel, counting: Counting, typical: Typical, sub_group_size: int | None, on_unknown: OnUnknown
-    ) -> None:
+    def __init__(self, kernel: Kernel, counting: Counting, typical: Typical, sub_group_size: int | None) -> None:
         self.kernel = kernel
         self.counting: Counting = counting
         self.sub_group_size = sub_group_size
-        self.on_unknown = on_unknown
         self.counter = ExecutionCounter(kernel, typical, sub_group_size)
         self.walk = Walk(kernel, typical)
         self.assumed: dict[Assumption, None] = {}
         """assumptions about atomic updates, in program order"""
         self.offsets = offsets_in_temporaries(kernel)
-        self.left_out: dict[str, LeftOut] = {}
 
-    def counted(self) -> KernelTallies:
+    def counted(self) -> KernelCounts:
         sightings = [sighting for launch in self.kernel.launches for sighting in self.walked(launch)]
         references = [(s.site, s.event) for s in sightings if isinstance(s.event, Reference)]
         classifier = StrideClassifier(self.counter, references)
         tallies = [tally for sighting in sightings for tally in self._tally(sighting, classifier)]
         tallies += [tally for launch in self.kernel.launches for tally in self._overheads(launch)]
         added = (assumption for launch in self.kernel.launches for assumption in launch.assumptions)
-        return KernelTallies(
+        return KernelCounts(
             kernel=Signature(
                 self.kernel.name, self.kernel.assumptions, group_of(self.kernel), frozenset(self.kernel.contiguous)
             ),
             counting=self.counting,
-            tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
+            tallies=tuple(tallies),
             sub_group_size=self.sub_group_size,
             assumed=sentences((*self.kernel.assumed, *added, *self.assumed, *classifier.assumed)),
-            left_out=tuple(self.left_out.values()),
-            runs=self._runs() if self.left_out else {},
         )
 
-    @contextmanager
-    def _refusals_of(self, source: str, prefix: str) -> Generator[None]:
-        """Prepend *prefix* to refusals of *source*, or leave *source* out of the counts."""
-        try:
-            yield
-        except UncountableError as error:
-            if self.on_unknown == "refuse":
-                error.args = (f"{prefix}: {error}",)
-                raise
-            self.left_out.setdefault(source, LeftOut(source, str(error), error.keyword))
-
     # {{{ instructions
-
-    def _of_instruction(self, name: str) -> AbstractContextManager[None]:
-        return self._refusals_of(name, f"instruction {name!r}")
 
     def walked(self, launch: Launch) -> Iterator[_Sighting]:
         """Yield every operation and every reference of *launch* with its site."""
         for guard in guards(self.kernel, launch):
-            with self._of_instruction(guard.instruction.id):
+            with _refusals_of(f"instruction {guard.instruction.id!r}"):
                 self.walk.steps.clear()
                 self.walk.predicate(guard)
                 yield from self._sightings(launch, guard.inames, guard.instruction)
         for instruction in launch.instructions:
-            with self._of_instruction(instruction.id):
+            with _refusals_of(f"instruction {instruction.id!r}"):
                 self.walk.steps.clear()
                 self.walk.instruction(instruction)
                 for assumption in on_collisions(instruction):
@@ -254,37 +329,21 @@ class _KernelCounter:
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
         """Yield the tally of *sighting*; nothing if it never executes, since it has no stride class then."""
         site, event = sighting.site, sighting.event
-        with self._of_instruction(site.source):
+        with _refusals_of(f"instruction {site.source!r}"):
             executions = self.counter.executions(site, self.counting)
             if executions.count.form and executions.weight:
                 item = _access(site, event, classifier) if isinstance(event, Reference) else event
                 yield _tally(site.launch, site.source, item, executions, sighting.number)
 
-    def _runs(self) -> dict[str, Executions]:
-        """Return the executions of each instruction's loops; loops bounded by unknown data count as one iteration."""
-        return {
-            instruction.id: self._runs_of(launch, instruction)
-            for launch in self.kernel.launches
-            for instruction in launch.instructions
-        }
-
-    def _runs_of(self, launch: Launch, instruction: InstructionBase) -> Executions:
-        inames = frozenset(instruction.within_inames)
-        try:
-            return self.counter.executions(Site(launch, inames, ALWAYS, instruction.id), self.counting)
-        except UncountableError:
-            inames -= loops_bounded_by_data(self.kernel, inames)
-            return self.counter.executions(Site(launch, inames, ALWAYS, instruction.id), self.counting)
-
     # }}}
 
     def _overheads(self, launch: Launch) -> Iterator[Tally]:
         for barrier in launch.barriers:
-            with self._refusals_of(barrier.label, barrier.label):
+            with _refusals_of(barrier.label):
                 met = barrier_executions(self.counter, launch, barrier)
                 yield _tally(launch, barrier.label, Overhead("barriers"), met)
         source = f"launch of {launch.name}"
-        with self._refusals_of(source, source):
+        with _refusals_of(source):
             for launches in launch_executions(self.counter, launch):
                 groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
                 yield _tally(launch, source, WORK_GROUPS, groups)

@@ -83,13 +83,6 @@ def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> Loo
     return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(iterations), starts, by_data)
 
 
-def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[str]:
-    """Return the *inames* whose loops are bounded by values that the kernel loads or computes."""
-    points = kernel.domain(inames)
-    found = _bounds(points, _data(kernel, points))
-    return frozenset(bound.loop for bound in found if _is_homed_by_data(kernel, bound))
-
-
 def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[str]:
     """Return the sequential loops of *points* whose first value differs between the work-items of a group.
 

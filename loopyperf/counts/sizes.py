@@ -8,7 +8,7 @@ of foreign code. The user gives each by a keyword, which the error message for t
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pymbolic import parse
 
-from loopyperf.counts.item import Item
+from loopyperf.counts.item import Item, item_named
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.units import number_in_words
@@ -150,10 +150,6 @@ def check_pattern(pattern: str, classes: Sequence[str], keyword: str) -> None:
         )
 
 
-def _as_it_is(item: Item) -> Item:
-    return item
-
-
 @dataclass(frozen=True, slots=True)
 class ConditionKeys:
     """Keywords for the probability of a condition on data."""
@@ -192,11 +188,10 @@ def _without_not(keyword: str) -> tuple[str, bool]:
 class Typical:
     """Typical values by keyword; records which ones were requested."""
 
-    def __init__(self, values: Mapping[str, Any], read_item: Callable[[Any], Item] = _as_it_is) -> None:
-        """Store *values*; *read_item* reads the property names in costs of foreign code."""
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Store *values*, of which costs of foreign code map property names to numbers."""
         check_typical_values(values)
         self.values = dict(values)
-        self._read_item = read_item
         self._requested: set[str] = set()
 
     def has(self, keyword: str) -> bool:
@@ -310,7 +305,7 @@ class Typical:
         if not isinstance(given, Mapping):
             raise ParameterError(f"typical[{name!r}] must map properties to numbers, got {given!r}")
         numbers = cast("Mapping[Any, Any]", given)
-        does = {self._read_item(key): self._number(value, name) for key, value in numbers.items()}
+        does = {item_named(key): self._number(value, name) for key, value in numbers.items()}
         if any(number < 0 for number in does.values()):
             raise ParameterError(f"typical[{name!r}] must not contain negative numbers, got {given!r}")
         return does

@@ -15,6 +15,7 @@ from typing import Any
 from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, fixed_parameters, large_sizes, spacious_sizes
+from loopyperf.counts.item import STRIDE_CLASSES
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
 from loopyperf.counts.memory_accesses import (
     Reference,
@@ -32,17 +33,6 @@ from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 EDGE = Fraction(1, 64)
 """excess over a half, a third or a quarter that is attributed to the edge of an array and does not change the class"""
 
-STRIDE_CLASSES = (
-    "0",
-    "1",
-    "1/2",
-    "2/2",
-    "1/3",
-    "2/3",
-    "3/3",
-    *(f"{used}/{n}" for n in ("4", ">4") for used in (1, 2, 3, 4)),
-)
-"""amortized stride fractions"""
 FAR_APART = "1/>4"
 """class of lanes with unrelated addresses"""
 

@@ -12,15 +12,15 @@ from typing import Annotated, TypeVar
 import islpy as isl
 import msgspec
 
-from loopyperf.counts.execution import Counting, Executions
+from loopyperf.counts.execution import Counting
 from loopyperf.counts.item import Access, Item, Operation, Overhead
-from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Signature, Tally
+from loopyperf.counts.kernel_counts import KernelCounts, Signature, Tally
 from loopyperf.errors import LoopyperfError, brief
 from loopyperf.kernel.kernel import Group
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
-SCHEMA = 3
+SCHEMA = 4
 """schema version of the format; no other version is read"""
 LONGEST = 2**20
 """most characters of a set or polynomial in isl's notation"""
@@ -53,12 +53,6 @@ class _Tally(msgspec.Struct, frozen=True, array_like=True):
     executions: Place
 
 
-class _Run(msgspec.Struct, frozen=True, array_like=True):
-    source: Place
-    executions: Place
-    weight: Ratio
-
-
 class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     kernel: str
@@ -68,7 +62,6 @@ class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counting: Counting
     sub_group_size: int | None
     assumed: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
     names: tuple[str, ...]
     """names of launches and sources"""
     operations: tuple[Operation, ...]
@@ -77,7 +70,6 @@ class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """items are numbered through operations, accesses and overheads"""
     polynomials: tuple[Annotated[str, msgspec.Meta(max_length=LONGEST)], ...]
     tallies: tuple[_Tally, ...]
-    runs: tuple[_Run, ...]
 
 
 _decoder = msgspec.json.Decoder(_Transcript)
@@ -85,12 +77,12 @@ _decoder = msgspec.json.Decoder(_Transcript)
 # }}}
 
 
-def counts_as_json(counted: KernelTallies) -> bytes:
+def counts_as_json(counted: KernelCounts) -> bytes:
     """Return *counted* as JSON."""
     return msgspec.json.encode(_written(counted))
 
 
-def read_counts(transcript: bytes) -> KernelTallies:
+def read_counts(transcript: bytes) -> KernelCounts:
     """Return the counts that :func:`counts_as_json` wrote; raises :class:`TranscriptError` for anything else."""
     try:
         return _restored(_decoder.decode(transcript))
@@ -101,14 +93,13 @@ def read_counts(transcript: bytes) -> KernelTallies:
 # {{{ writing
 
 
-def _written(counted: KernelTallies) -> _Transcript:
-    tallies, runs = counted.tallies, counted.runs
+def _written(counted: KernelCounts) -> _Transcript:
+    tallies = counted.tallies
     named = (name for tally in tallies for name in (tally.launch, tally.source))
-    names = tuple(dict.fromkeys((*named, *runs)))
+    names = tuple(dict.fromkeys(named))
     items = dict.fromkeys(tally.item for tally in tallies)
     operations, accesses, overheads = _of_kind(Operation, items), _of_kind(Access, items), _of_kind(Overhead, items)
-    shared = [*(tally.executions for tally in tallies), *(run.count for run in runs.values())]
-    counts = dict.fromkeys(map(Same, shared))
+    counts = dict.fromkeys(Same(tally.executions) for tally in tallies)
     name, item, count = _places(names), _places((*operations, *accesses, *overheads)), _places(counts)
     return _Transcript(
         schema=SCHEMA,
@@ -119,7 +110,6 @@ def _written(counted: KernelTallies) -> _Transcript:
         counting=counted.counting,
         sub_group_size=counted.sub_group_size,
         assumed=tuple(map(str, counted.assumed)),
-        left_out=counted.left_out,
         names=names,
         operations=operations,
         accesses=accesses,
@@ -129,7 +119,6 @@ def _written(counted: KernelTallies) -> _Transcript:
             _Tally(name[t.launch], name[t.source], item[t.item], str(t.number), count[Same(t.executions)])
             for t in tallies
         ),
-        runs=tuple(_Run(name[key], count[Same(run.count)], str(run.weight)) for key, run in runs.items()),
     )
 
 
@@ -147,7 +136,7 @@ def _places(values: Iterable[Value]) -> dict[Value, int]:
 # {{{ reading
 
 
-def _restored(transcript: _Transcript) -> KernelTallies:
+def _restored(transcript: _Transcript) -> KernelCounts:
     if transcript.schema != SCHEMA:
         raise ValueError(f"schema {transcript.schema}, expected {SCHEMA}")
     names = transcript.names
@@ -155,7 +144,7 @@ def _restored(transcript: _Transcript) -> KernelTallies:
     _check_notation((transcript.assumptions, *transcript.polynomials))
     assumptions = isl.BasicSet(transcript.assumptions)
     counts = [_count(text, assumptions) for text in transcript.polynomials]
-    return KernelTallies(
+    return KernelCounts(
         kernel=Signature(transcript.kernel, assumptions, transcript.group, frozenset(transcript.contiguous)),
         counting=transcript.counting,
         tallies=tuple(
@@ -164,8 +153,6 @@ def _restored(transcript: _Transcript) -> KernelTallies:
         ),
         sub_group_size=transcript.sub_group_size,
         assumed=transcript.assumed,
-        left_out=transcript.left_out,
-        runs={names[run.source]: Executions(counts[run.executions], Fraction(run.weight)) for run in transcript.runs},
     )
 
 

@@ -13,10 +13,9 @@ from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
-from loopyperf.counts.item import MemorySpace
+from loopyperf.counts.item import STRIDE_CLASSES, MemorySpace
 from loopyperf.counts.memory_accesses import Reference, element_strides, known_shape, value_at
 from loopyperf.counts.sizes import BITS, BOUND, CONSECUTIVE, PERMUTATION, check_pattern, sizes_in_words, window_of
-from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import Integers

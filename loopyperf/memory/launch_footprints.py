@@ -17,7 +17,7 @@ import islpy as isl
 
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
-from loopyperf.counts.item import MemorySpace
+from loopyperf.counts.item import STRIDE_CLASSES, MemorySpace
 from loopyperf.counts.memory_accesses import (
     Reference,
     check_length,
@@ -28,7 +28,6 @@ from loopyperf.counts.memory_accesses import (
     scaled_by_data,
     value_at,
 )
-from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import LaunchProgram
 from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value

@@ -4,7 +4,7 @@ The linear model:
 
     T(n) = Σᵢ αᵢ pᵢ(n)
 
-with the properties pᵢ of a kernel (counts, see :mod:`loopyperf.counts.property_vector`) and weights αᵢ in seconds per
+with the properties pᵢ of a kernel (counts, see :mod:`loopyperf.counts.item`) and weights αᵢ in seconds per
 unit, fitted to measurements of the device. Nothing overlaps: every operation is charged in full.
 
 J. D. Stevens and A. Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance Model, section 2.

@@ -9,9 +9,8 @@ is assumed, because the polynomial is zero at n = 0. Equality is tested exactly,
 a few values; otherwise a piece stays unchanged. A positive answer is exact; a negative one means "not known".
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import reduce
 from math import lcm
 from typing import Any
@@ -306,60 +305,6 @@ def _extremes(region: isl.Set, place: int) -> tuple[int | None, int | None]:
     as_set = region.move_dims(SET, 0, PARAM, place, 1)
     least, most = as_set.dim_min_val(0), as_set.dim_max_val(0)
     return (as_int(least) if least.is_int() else None), (as_int(most) if most.is_int() else None)
-
-
-# }}}
-
-
-# {{{ comparison of two counts
-
-
-def is_at_most(left: Sequence[PlainPiece], right: Sequence[PlainPiece], context: isl.Set) -> bool:
-    """Return whether *left* is known to be at most *right* on *context*; both have disjoint, nonnegative pieces."""
-    return all(_is_below(polynomial, domain & context, right) for domain, polynomial in left)
-
-
-def _is_below(polynomial: Polynomial[Atom], region: isl.Set, pieces: Sequence[PlainPiece]) -> bool:
-    for domain, other in pieces:
-        if not (_is_multiple(other, polynomial) or _is_nonnegative(other - polynomial, region & domain)):
-            return False
-        region = region - domain
-    return vanishes(polynomial, region)
-
-
-def _is_multiple(polynomial: Polynomial[Atom], other: Polynomial[Atom]) -> bool:
-    """Return whether *polynomial* is *other* times a factor >= 1."""
-    values, others = dict(polynomial.terms), dict(other.terms)
-    if values.keys() != others.keys():
-        return False
-    ratios = {Fraction(values[monomial]) / value for monomial, value in others.items()}
-    return len(ratios) == 1 and ratios.pop() >= 1
-
-
-def _is_nonnegative(polynomial: Polynomial[Atom], region: isl.Set) -> bool:
-    """Return whether *polynomial* is known to be >= 0 on *region*.
-
-    The test: with each parameter written as its minimum plus a nonnegative remainder, all coefficients are >= 0.
-    """
-    if region.is_empty():
-        return True
-    extremes = ((name, _extremes(region, place)[0]) for place, name in enumerate(region.get_var_names_not_none(PARAM)))
-    least = {name: value for name, value in extremes if value is not None}
-    over = polynomial.replaced({name: Polynomial.of_affine(Affine.variable(name, least[name])) for name in least})
-    can_be_negative = any(not _is_nonnegative_atom(atom, least) for atom in over.variables)
-    return not can_be_negative and all(value >= 0 for _, value in over.terms)
-
-
-def _is_nonnegative_atom(atom: Atom, least: Mapping[str, int]) -> bool:
-    """Return whether *atom* is nonnegative: the remainder of a parameter over its minimum, or a floor of such."""
-    if isinstance(atom, str):
-        return atom in least
-    bounds = [
-        value * least[inner]
-        for inner, value in atom.numerator.terms
-        if isinstance(inner, str) and inner in least and value > 0
-    ]
-    return len(bounds) == len(atom.numerator.terms) and sum(bounds) + atom.numerator.constant >= 0
 
 
 # }}}

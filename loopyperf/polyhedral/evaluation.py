@@ -4,7 +4,7 @@ Evaluating the properties of a kernel takes a few microseconds at one size, and 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
@@ -299,13 +299,6 @@ class Evaluator:
         """Return each output at arrays of sizes, in their broadcast shape; raises :class:`ParameterError`."""
         return self._function(frozenset(sizes)).at_arrays(sizes)
 
-    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
-        """Return Σ weight · output at arrays of sizes, added in order; outputs with weight None are skipped.
-
-        Raises :class:`ParameterError` for invalid sizes.
-        """
-        return self._function(frozenset(sizes)).weighted(weights, sizes)
-
     @memoize_method
     def _function(self, names: frozenset[str]) -> "_Function":
         """Return the function with exactly the arguments *names*."""
@@ -345,34 +338,16 @@ class _Function:
         return results
 
     def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
-        shape, dtype, chunks = self._chunks(sizes)
-        results = [np.empty(prod(shape), dtype) for _ in self.source.outputs]
-        for place, values in chunks:
-            for result, value in zip(results, values, strict=True):
-                result[place] = value
-        return tuple(result.reshape(shape) for result in results)
-
-    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
-        shape, _, chunks = self._chunks(sizes)
-        total = np.zeros(prod(shape))
-        for place, values in chunks:
-            here = total[place]
-            for value, weight in zip(values, weights, strict=True):
-                if weight is not None:
-                    here += weight * np.asarray(value, np.float64)
-        return total.reshape(shape)
-
-    def _chunks(
-        self, sizes: Mapping[str, int | IntegerArray]
-    ) -> tuple[tuple[int, ...], Any, Iterator[tuple[slice, tuple[Any, ...]]]]:
-        """Return the broadcast shape of *sizes*, the integer type, and an iterator over chunks of output values."""
         arrays = broadcast({name: sizes[name] for name in self.source.parameters})
         shape = arrays[0].shape if arrays else ()
         dtype = self._dtype(arrays)
         flat = [np.ravel(array).astype(dtype) for array in arrays]
-        starts = range(0, prod(shape), CHUNK)
-        places = (slice(start, start + CHUNK) for start in starts)
-        return shape, dtype, ((place, self._evaluated([array[place] for array in flat])) for place in places)
+        results = [np.empty(prod(shape), dtype) for _ in self.source.outputs]
+        for start in range(0, prod(shape), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            for result, value in zip(results, self._evaluated([array[chunk] for array in flat]), strict=True):
+                result[chunk] = value
+        return tuple(result.reshape(shape) for result in results)
 
     def _evaluated(self, chunk: list[IntegerArray]) -> tuple[Any, ...]:
         admissible, values = self._vector(*chunk)

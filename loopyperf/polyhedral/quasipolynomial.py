@@ -21,7 +21,6 @@ from loopyperf.polyhedral.closed_form import (
     Constraint,
     Piece,
     Total,
-    is_at_most,
     simplified_pieces,
 )
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
@@ -144,10 +143,6 @@ class QuasiPolynomial:
     def parameters(self) -> frozenset[str]:
         """Return the names of the parameters on which the count depends."""
         return cf.parameters([self.form])
-
-    def is_at_most(self, other: "QuasiPolynomial") -> bool:
-        """Return whether this count is known to be at most *other* wherever the kernel's assumptions hold."""
-        return is_at_most(self._pieces, other._pieces, _known(self.assumptions).context)
 
     @cached_property
     def _evaluator(self) -> Evaluator:

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit, priceless, widths
 from loopyperf.calibration.problem import doubts
-from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import OnUnknown
-from loopyperf.counts.property_vector import work_of_one
+from loopyperf.counts.item import work_of_one
+from loopyperf.counts.kernel_counts import KernelCounts
 from loopyperf.counts.sizes import beyond_floats
 from loopyperf.device.device_library import description_or_none
 from loopyperf.display import Note, NoteKind
@@ -123,7 +122,6 @@ class CountsPredictor(Predictor):
     fit: Fit = field(kw_only=True)
     counting: Counting = field(kw_only=True)
     """how work is counted (see :func:`loopyperf.count`)"""
-    on_unknown: OnUnknown = field(default="refuse", kw_only=True)
 
     def predict(self, case: Case) -> Estimate:
         """Return the predicted run time of *case*; see :func:`loopyperf.estimate`."""
@@ -152,29 +150,27 @@ class CountsPredictor(Predictor):
         return super().group(case)
 
     def _options(self, typical: Mapping[str, Any] | None) -> CountingOptions:
-        if typical is None and self.on_unknown == "refuse":
-            return USUAL[self.counting]
-        return CountingOptions(self.counting, typical, on_unknown=self.on_unknown)
+        return USUAL[self.counting] if typical is None else CountingOptions(self.counting, typical)
 
 
-def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
-    """Raise :class:`MissingNumberError` if *fit* lacks weights for more than half of the work at any of *sizes*.
+def _check_priced(kernel: str, fit: Fit, shares: Shares) -> None:
+    """Raise :class:`MissingNumberError` if *fit* lacks weights for more than half of the work of *kernel* at any size.
 
     Work is the number of operations plus bytes / 32. Properties that the fit left out because they are collinear with
     others count as paid for.
     """
     paid = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
-    counts = counted.properties().evaluate(**sizes)
-    work = {name: np.asarray(count, np.float64) * work_of_one(name) for name, count in counts.items()}
-    missing = {name: work[name] for name in work if name not in paid and np.any(work[name])}
-    whole = sum(work.values(), start=np.zeros(()))
-    share = np.max(sum(missing.values(), start=np.zeros(())) / np.maximum(whole, 1.0), initial=0.0)
+    work = {name: _summed(parts) * work_of_one(name) for name, parts in shares.items()}
+    missing = {name: each for name, each in work.items() if name not in paid and np.any(each)}
+    if not missing:
+        return
+    share = np.max(sum(missing.values()) / np.maximum(sum(work.values()), 1.0), initial=0.0)
     if share > MOST_UNPRICED:
         most = sorted(missing, key=lambda name: -np.max(missing[name]))
         other = "" if description_or_none(fit.slug) is None else ", or use a model without a fit: model='roofline'"
         raise MissingNumberError(
             f"the fit of {fit.slug!r} has no weights for {in_percent(float(share))} of the work of "
-            f"{counted.kernel.name!r}: {listed(most, NAMED)}; calibrate with kernels that have these{other}"
+            f"{kernel!r}: {listed(most, NAMED)}; calibrate with kernels that have these{other}"
         )
 
 
@@ -193,28 +189,21 @@ class _Counted:
         self.answer: ModelTime | None = None
 
     def seconds(self) -> Seconds:
-        model = find_fitted_model(self.fit.model)
+        model, weights, shares = find_fitted_model(self.fit.model), self.fit.weights, _shares(self.counted, self.sizes)
+        _check_priced(self.counted.kernel.name, self.fit, shares)
         if not model.is_weighted_sum:
-            shares = _shares(self.counted, self.sizes)
-            _check_priced(self.counted, self.fit, self.sizes)
             self.answer = model.time(self.fit, shares)
             return self.answer.seconds
-        if has_arrays(self.sizes):
-            _batch_shape(self.sizes)  # raises an error that lists the sizes in their order
-            _check_priced(self.counted, self.fit, self.sizes)
-            return self.counted.properties().weighted(self.fit.weights, **self.sizes)
-        costs, unpriced = self.counted.costs(self.fit.weights, self.sizes)
-        if unpriced > MOST_UNPRICED:
-            _check_priced(self.counted, self.fit, self.sizes)
-        return total(costs)
+        priced = ((weights[name], parts) for name, parts in shares.items() if name in weights)
+        return total([weight * count for weight, parts in priced for count in parts.values()])
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)
         answer = self.answer or find_fitted_model(self.fit.model).time(self.fit, shares)
         spread, unlike = prediction_interval(self.fit, shares, answer.seconds)
-        unknowns = _unknowns(self.counted, self.sizes)
+        unknowns = (f"assumed: {sentence}" for sentence in self.counted.assumed)
         notes = (*self.notes, *unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
-        missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))
+        missing = left_out(self.fit, shares)
         if np.any(np.asarray(answer.seconds) < 0):
             notes = (*notes, BELOW_ZERO)
         if missing and spread is not None:
@@ -250,18 +239,6 @@ def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] |
 
 
 # {{{ notes
-
-
-def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on assumptions about data, and on instructions that were not counted."""
-    yield from (f"assumed: {sentence}" for sentence in counted.assumed)
-    if counted.left_out:
-        one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items() if np.size(size)}
-        if len(one_size) < len(sizes):
-            return
-        listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
-        share = in_percent(counted.share_left_out(one_size), 1)
-        yield f"left out, {share} of all instruction executions: {listed}"
 
 
 def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:

@@ -17,7 +17,7 @@ from loopyperf.calibration.residual_model import (
     find_residual_model,
     load_residual_model,
 )
-from loopyperf.counts.counted_kernel import KernelCounts
+from loopyperf.counts.kernel_counts import KernelCounts
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import is_one_device, slug_of
 from loopyperf.device.substitutes import completed
@@ -176,7 +176,7 @@ class CorrectedPredictor(Predictor):
 
 def bound(model: str, options: Options) -> Predictor:
     """Return the predictor for the given options."""
-    options.check_unused("a residual model", "counting", "on_unknown", "compiler")
+    options.check_unused("a residual model", "counting", "compiler")
     fit, device = options.fit, options.device
     if isinstance(fit, Fit):
         raise ParameterError(f"model={model!r} needs a residual model, got a fit of {fit.model!r}")

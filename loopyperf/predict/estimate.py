@@ -24,7 +24,7 @@ from loopyperf.calibration.fit_library import find_fit
 from loopyperf.calibration.fits import Fit, path_of
 from loopyperf.calibration.residual_model import ResidualModel, load_residual_model
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import OnUnknown, check_options
+from loopyperf.counts.kernel_counts import check_options
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_path
 from loopyperf.device.device_library import DeviceChoice, load_device
@@ -54,7 +54,6 @@ def estimate(
     fit: FitChoice | ResidualModel | None = None,
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
-    on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
     compiler: Compiler = "model",
     backend: "BackendChoice | None" = None,
@@ -93,9 +92,6 @@ def estimate(
         How work is counted (see :func:`loopyperf.count`). Default: as in the fit.
     typical : Mapping, optional
         Values that depend on data, e.g. trip counts, by name (see :func:`loopyperf.count`).
-    on_unknown : {"refuse", "report"}
-        Whether to raise an error for instructions without an exact count, or to leave them out and list them in
-        ``left_out``.
     alternatives : bool
         Whether to predict the times for other placements of private arrays. False saves up to half of the time;
         ``unsure`` still names the arrays.
@@ -179,7 +175,7 @@ def estimate(
     (2,)
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
-    options = Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
+    options = Options(device, fit, backend, counting, alternatives, arguments, compiler)
     _check_type("wall", wall, "True or False", bool)
     by, found = _predicted(_latest_predictor(model, options), case, model is fit is None, compiler)
     return on_wall_clock(found, by) if wall else found
@@ -192,7 +188,6 @@ def predictor(
     fit: FitChoice | ResidualModel | None = None,
     backend: "BackendChoice | None" = None,
     counting: Counting | None = None,
-    on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
     compiler: Compiler = "model",
     arguments: Mapping[str, Any] | None = None,
@@ -203,7 +198,7 @@ def predictor(
 
     Parameters
     ----------
-    device, model, fit, backend, counting, on_unknown, alternatives, compiler, arguments
+    device, model, fit, backend, counting, alternatives, compiler, arguments
         As in :func:`loopyperf.estimate`.
 
     Returns
@@ -236,7 +231,7 @@ def predictor(
     32 5.2e-05
     256 1.8e-05
     """
-    options = Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
+    options = Options(device, fit, backend, counting, alternatives, arguments, compiler)
     options.check_types(model)
     return _bound(model, options)
 
@@ -315,7 +310,7 @@ def _latest_predictor(model: str | None, options: "Options") -> Predictor:
     stamp = user_data_stamp() if is_named and options.fit is options.backend is options.arguments is None else None
     if stamp is None:
         return _bound(model, options)
-    given = options.counting, options.on_unknown, options.alternatives, options.compiler
+    given = options.counting, options.alternatives, options.compiler
     key = (model, device, given, os.environ.get("PYOPENCL_CTX"), stamp)
     found = CACHE.get(PREDICTORS, key)
     if found is None:
@@ -338,7 +333,6 @@ class Options:
     fit: FitChoice | ResidualModel | None
     backend: "BackendChoice | None"
     counting: Counting | None
-    on_unknown: OnUnknown
     alternatives: bool
     arguments: Mapping[str, Any] | None
     compiler: Compiler = "model"
@@ -353,7 +347,7 @@ class Options:
         ):
             _check_type(option, value, what, types)
         check_compiler(self.compiler)
-        check_options("executed" if self.counting is None else self.counting, None, self.on_unknown)
+        check_options("executed" if self.counting is None else self.counting)
 
     def check_unused(self, subject: str, *unused: str) -> None:
         """Raise :class:`ParameterError`, a sentence about *subject*, if one of the *unused* options is given."""
@@ -376,7 +370,6 @@ _UNUSED = {
     "arguments": "does not execute the kernel; drop arguments=, or use model='sampled'",
     "counting": "always uses 'executed' counts; drop counting=",
     "compiler": "does not use register counts; drop compiler=",
-    "on_unknown": "needs the whole kernel; drop on_unknown=, and specify data-dependent values in typical=",
 }
 """option -> rest of the error for a model that does not use it"""
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
@@ -385,7 +378,6 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "arguments": (None,),
     "counting": (None, "executed"),
     "compiler": ("model",),
-    "on_unknown": ("refuse",),
 }
 """option -> values that every model accepts"""
 
@@ -399,7 +391,7 @@ def _usual(options: Options) -> Predictor:
     record, notes = usual_answer(options.device, _of_fit(options))
     if isinstance(record, Fit):
         return _by_fit(record, notes, options)
-    options.check_unused(repr(WITHOUT_FIT), "arguments", "counting", "on_unknown")
+    options.check_unused(repr(WITHOUT_FIT), "arguments", "counting")
     return DevicePredictor(
         WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=options.alternatives, compiler=options.compiler
     )
@@ -425,8 +417,8 @@ def _by_fit(fit: Fit, notes: tuple[str, ...], options: Options) -> Predictor:
     if fit.basis == "counts":
         options.check_unused(f"a fit of {fit.model!r}", "compiler")
         counting = options.counting or fit.counting
-        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=options.on_unknown)
-    options.check_unused("a fit of pipelines", "counting", "on_unknown")
+        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting)
+    options.check_unused("a fit of pipelines", "counting")
     parameters = requested_device(fit) or load_device(fit.described_as or fit.slug)  # raises an error with the reason
     return DevicePredictor(
         fit.model,
@@ -440,7 +432,7 @@ def _by_fit(fit: Fit, notes: tuple[str, ...], options: Options) -> Predictor:
 
 
 def _on_device(model: str, options: Options) -> Predictor:
-    options.check_unused(repr(model), "fit", "backend", "arguments", "counting", "on_unknown")
+    options.check_unused(repr(model), "fit", "backend", "arguments", "counting")
     parameters = chosen_device(options.device)
     return DevicePredictor(
         model, parameters.slug, parameters=parameters, alternatives=options.alternatives, compiler=options.compiler

@@ -10,7 +10,6 @@ import numpy as np
 from loopy.translation_unit import TranslationUnit
 from loopy.types import LoopyType
 
-from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, as_translation_unit
@@ -71,7 +70,7 @@ class SampledPredictor(Predictor):
 
 def bound(model: str, options: Options) -> Predictor:
     """Return the predictor for the given options."""
-    options.check_unused(repr(model), "fit", "counting", "on_unknown", "compiler")
+    options.check_unused(repr(model), "fit", "counting", "compiler")
     machine = opened_for_parts(options.backend, options.device)
     return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=options.arguments)
 
@@ -84,7 +83,7 @@ def samples_of(case: Case, backend: RunsParts, arguments: GivenArguments) -> Sam
     """
     run = made_case(case.kernel, case.sizes, arguments)
     kernel = prepared(case.kernel, run.sizes)
-    task = SamplingTask(backend, run, kernel, run.sizes, Typical(case.typical or {}, item_named))
+    task = SamplingTask(backend, run, kernel, run.sizes, Typical(case.typical or {}))
     described = groups_at_once(replace(case, sizes=run.sizes), backend.environment.slug)
     found = take_samples(task, described=described)
     if not found.programs:

@@ -41,9 +41,9 @@ from loopyperf.calibration.choice import chosen_device
 from loopyperf.counts.atomic_updates import atomically_added, is_atomic
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.item import Access, MemorySpace, Operation
-from loopyperf.counts.kernel_counts import KernelTallies, Tally, memory_references
+from loopyperf.counts.kernel_counts import KernelCounts, Tally, memory_references
 from loopyperf.counts.memory_accesses import Reference
-from loopyperf.counts.property_vector import Totals, item_named
+from loopyperf.counts.property_vector import Totals
 from loopyperf.counts.sizes import Typical, admitted_values, priced
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
@@ -165,7 +165,7 @@ class Crossover:
 class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
     """Subsystem -> lower bound of its busy cycles, summed over all cores, as a function of the sizes."""
 
-    def __init__(self, counted: KernelTallies, touched: Mapping[str, TouchedCells], device: Device) -> None:
+    def __init__(self, counted: KernelCounts, touched: Mapping[str, TouchedCells], device: Device) -> None:
         """Compute the bounds from counts in warp instructions and from the accessed elements of global arrays.
 
         Raises :class:`MissingNumberError` if the device parameters lack a throughput or bandwidth.
@@ -174,7 +174,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         self.assumptions = counted.kernel.assumptions
         terms, self.left_out = cycles_by_pipeline(counted.tallies, touched, self.device)
         """notes on parts that no bound includes, and on assumptions"""
-        self._totals = Totals(counted.kernel, terms, {})
+        self._totals = Totals(self.assumptions, terms, {})
 
     def __getitem__(self, subsystem: str) -> QuasiPolynomial:
         return reduce(add, (count * Fraction(parts, PARTS) for count, parts in self._totals.sums[subsystem]))
@@ -426,11 +426,11 @@ def throughput_bounds(
     kernel = prepared(program)
     changed = _without_ones(kernel)
     if changed is kernel:
-        counted: KernelTallies = count(program, typical=typical, sub_group_size=chosen.needed("warp_size"))
+        counted = count(program, typical=typical, sub_group_size=chosen.needed("warp_size"))
     else:
         counted = CountingOptions(typical=typical, sub_group_size=chosen.needed("warp_size")).count(changed)
     counted = replace(counted, tallies=tuple(requested(kernel, counted.tallies)))
-    touched = touched_cells(kernel, Typical(typical or {}, item_named))
+    touched = touched_cells(kernel, Typical(typical or {}))
     return ThroughputBounds(counted, touched, chosen)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from loopyperf.calibration.fit_library import without_fit
 from loopyperf.counts.first_groups import Grid, first_groups
-from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import NoteKind, ReportText, Table, Tabular, called, without
@@ -272,7 +271,7 @@ def _work_done(
     """Return the share of the work in the first groups, as a function of their number; and notes."""
     total, notes = prod(grid), list[str]()
     try:
-        first = first_groups(kernel, kernel.launches[0].name, sizes, grid, Typical(typical, item_named))
+        first = first_groups(kernel, kernel.launches[0].name, sizes, grid, Typical(typical))
         every = first.work(grid)
         if every:
             return lambda number: first.work_of_first(number) / every, notes

@@ -11,10 +11,8 @@ import numpy as np
 from loopy.kernel.function_interface import CallableKernel
 from numpy.typing import NDArray
 
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import OnUnknown, check_options
-from loopyperf.counts.property_vector import item_named
+from loopyperf.counts.kernel_counts import KernelCounts, check_options, count_kernel
 from loopyperf.counts.sizes import Typical, check_numbered, check_typical_values
 from loopyperf.counts.transcription import counts_as_json, read_counts
 from loopyperf.errors import ParameterError
@@ -143,9 +141,7 @@ PREPARED: ResultKind[Kernel] = ResultKind("prepared", 64)
 """kernels after Loopy's passes, of some hundred kilobytes each"""
 STRUCTURES: ResultKind[KernelStructure] = ResultKind("structure", 64)
 """size-independent analyses, of some hundred kilobytes each"""
-COUNTS = ResultKind[KernelCounts](
-    "counts", 256, counts_as_json, lambda transcript: KernelCounts.of(read_counts(transcript)), is_analysis=True
-)
+COUNTS = ResultKind[KernelCounts]("counts", 256, counts_as_json, read_counts, is_analysis=True)
 """counts, ten to a hundred kilobytes each in memory"""
 GROUP: ResultKind[Group] = json_result_kind("group", 4096, Group)
 
@@ -157,29 +153,23 @@ class CountingOptions:
     counting: Counting = "executed"
     typical: Mapping[str, Any] | None = None
     sub_group_size: int | None = None
-    on_unknown: OnUnknown = "refuse"
     layout: tuple[tuple[str, int | None], ...] = ()
     """(name, value) of the strides and offsets that were given; the value is None for an array"""
 
     def __post_init__(self) -> None:
-        check_options(self.counting, self.sub_group_size, self.on_unknown)
+        check_options(self.counting, self.sub_group_size)
         if self.typical is not None:
             check_typical_values(self.typical)
 
     @cached_property
     def text(self) -> str | None:
         """Return the options as part of a key, made once, since it takes as long as an estimate; None if impossible."""
-        return content_text((self.counting, self.typical, self.sub_group_size, self.on_unknown, self.layout))
+        return content_text((self.counting, self.typical, self.sub_group_size, self.layout))
 
     def count(self, kernel: Kernel) -> KernelCounts:
         """Return the counts of *kernel* with these options; see :func:`count`."""
-        return count_properties(
-            kernel.laid_out(dict(self.layout)),
-            self.counting,
-            typical=self.typical,
-            sub_group_size=self.sub_group_size,
-            on_unknown=self.on_unknown,
-        )
+        laid_out = kernel.laid_out(dict(self.layout))
+        return count_kernel(laid_out, self.counting, typical=self.typical, sub_group_size=self.sub_group_size)
 
 
 USUAL: Mapping[Counting, CountingOptions] = {
@@ -194,7 +184,6 @@ def count(
     *,
     typical: Mapping[str, Any] | None = None,
     sub_group_size: int | None = None,
-    on_unknown: OnUnknown = "refuse",
 ) -> KernelCounts:
     """Return the counts of a kernel as exact functions of its sizes.
 
@@ -215,9 +204,6 @@ def count(
         instruction whose only condition on data it is.
     sub_group_size
         Count sub-groups (warps) of this many lanes, if at least one of their lanes is active, instead of work-items.
-    on_unknown
-        ``"refuse"`` raises an error for an instruction that cannot be counted. ``"report"`` omits it and lists it in
-        ``left_out`` of the result.
 
     Returns
     -------
@@ -249,7 +235,7 @@ def count(
       f32 mul   ...n
       ...
     """
-    return _counted(program, CountingOptions(counting, typical, sub_group_size, on_unknown))
+    return _counted(program, CountingOptions(counting, typical, sub_group_size))
 
 
 def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any]) -> KernelCounts:
@@ -290,7 +276,7 @@ def structure_of(case: Case) -> KernelStructure:
     layout = _layout(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
 
     def structure() -> KernelStructure:
-        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}, item_named))
+        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}))
 
     return found_once(STRUCTURES, case.kernel, (case.typical, layout), structure)
 

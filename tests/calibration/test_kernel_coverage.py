@@ -8,7 +8,7 @@ import pytest
 from loopyperf.calibration.calibrate import CountedRun, counted_runs, kernel_coverage
 from loopyperf.calibration.dependence import own_parts
 from loopyperf.calibration.problem import MIN_CONFIGURATIONS, Coverage, tabulate
-from loopyperf.counts.property_vector import BITS, PAPER_PROPERTIES
+from loopyperf.counts.item import BITS, PAPER_PROPERTIES
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.environment import DeviceLimits
 from tests.small_campaign import write_kernel_files

@@ -10,8 +10,8 @@ from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import UnknownVariableError
 
 from loopyperf.counts.conditions import plain_text
-from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import COUNTINGS
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import Kernel
 from tests.brute_force import brute_force
@@ -32,7 +32,7 @@ def stated_and_checked(kernel: Kernel) -> tuple[dict[str, Any], Outcome]:
     """Return the typical values with which *kernel* is counted in both countings, and whether counts are correct."""
 
     def counted(typical: dict[str, Any]) -> dict[str, PropertyVector]:
-        return {each: count_properties(kernel, each, typical=typical).properties() for each in COUNTINGS}
+        return {each: count_kernel(kernel, each, typical=typical).properties() for each in COUNTINGS}
 
     typical = stated_for(counted)
     if any(value != SHARE for value in typical.values()):

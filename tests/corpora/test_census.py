@@ -9,8 +9,8 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import COUNTINGS
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from tests.kernels import doubled
 
@@ -68,9 +68,7 @@ def test_census_distinguishes_all_outcomes(what: Any, kind: str, reason: str) ->
 
 def test_enumeration_rejects_the_counts_of_another_kernel() -> None:
     # Seven elements are one group of 16 work-items, but two of 4.
-    counts = {
-        counting: count_properties(load_kernel(doubled(group=4)), counting).properties() for counting in COUNTINGS
-    }
+    counts = {counting: count_kernel(load_kernel(doubled(group=4)), counting).properties() for counting in COUNTINGS}
     found = checked(load_kernel(doubled(group=16)), counts)
     assert found.kind == "wrong"
     assert found.reason.endswith("at {'n': 7}: {'work-groups': (1, 2)}")

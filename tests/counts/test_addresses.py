@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
 from tests.counts.small_uncountable import COLUMNS, VALUES
@@ -17,7 +17,7 @@ LOAD = "global load 32-bit stride "
 
 def loads(unit: lp.TranslationUnit, n: int) -> dict[str, int]:
     """Return stride class -> number of 32-bit loads."""
-    counts = count_properties(load_kernel(unit)).properties().evaluate(n=n)
+    counts = count_kernel(load_kernel(unit)).properties().evaluate(n=n)
     return {name.removeprefix(LOAD): int(number) for name, number in counts.items() if name.startswith(LOAD)}
 
 
@@ -30,11 +30,11 @@ def loads(unit: lp.TranslationUnit, n: int) -> dict[str, int]:
 )
 def test_indirect_loads_are_uncoalesced_unless_given(code: str, index: str) -> None:
     unit = lanes(kernel("{[i]: 0<=i<n}", code, VALUES, COLUMNS, array("out", "n"), sizes("n")))
-    assumed = count_properties(load_kernel(unit))
+    assumed = count_kernel(load_kernel(unit))
     assert assumed.properties().evaluate(n=100)["global load 32-bit stride 1/>4"] == 100
     (sentence,) = assumed.assumed
     assert sentence.startswith(f"addresses depend on data (a[{index}])")
-    given = count_properties(load_kernel(unit), typical={"a": "1"})
+    given = count_kernel(load_kernel(unit), typical={"a": "1"})
     assert given.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
     assert given.assumed == ()
 
@@ -42,7 +42,7 @@ def test_indirect_loads_are_uncoalesced_unless_given(code: str, index: str) -> N
 def test_indirect_stores_are_uncoalesced() -> None:
     code = "out[column[i]] = a[i]"
     unit = lanes(kernel("{[i]: 0<=i<n}", code, array("out", "n"), COLUMNS, a=np.float32))
-    counts = count_properties(load_kernel(unit)).properties()
+    counts = count_kernel(load_kernel(unit)).properties()
     assert counts["global store 32-bit stride 1/>4"](n=100) == 100
 
 
@@ -68,7 +68,7 @@ def by_groups(code: str) -> lp.TranslationUnit:
 )
 def test_lanes_with_a_common_base_have_the_stride_of_their_offsets(code: str, stride: str) -> None:
     code = f"for g,l\n{code}\nend"
-    counts = count_properties(load_kernel(by_groups(code)))
+    counts = count_kernel(load_kernel(by_groups(code)))
     assert f"{LOAD}{stride}" in counts.properties()
     assert f"{LOAD}1/>4" not in counts.properties()
     assert not any("depend on data" in sentence for sentence in counts.assumed)
@@ -84,7 +84,7 @@ def test_lanes_with_a_common_base_have_the_stride_of_their_offsets(code: str, st
     ],
 )
 def test_lanes_with_individual_bases_are_uncoalesced(code: str) -> None:
-    counts = count_properties(load_kernel(by_groups(f"for g,l\n{code}\nend")))
+    counts = count_kernel(load_kernel(by_groups(f"for g,l\n{code}\nend")))
     assert any("depend on data" in sentence for sentence in counts.assumed)
     assert "global load 32-bit stride 1/>4" in counts.properties()
 
@@ -104,16 +104,16 @@ def test_lanes_with_individual_bases_are_uncoalesced(code: str) -> None:
     ],
 )
 def test_only_additive_data_preserves_the_stride(index: str, stride: str) -> None:
-    counts = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")))
+    counts = count_kernel(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")))
     assert counts.properties().evaluate(n=10)[f"{LOAD}{stride}"] == 640
     assert any("depend on data" in sentence for sentence in counts.assumed) == (stride == "1/>4")
     if stride == "1/>4":
-        given = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")), typical={"a": "2/2"})
+        given = count_kernel(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")), typical={"a": "2/2"})
         assert given.properties().evaluate(n=10)[f"{LOAD}2/2"] == 640
 
 
 def test_non_affine_addresses_leave_the_gaps_between_lanes_unused() -> None:
-    counts = count_properties(load_kernel(by_groups("out[g,l] = sum(j, a[3*g*l + j*l])")))
+    counts = count_kernel(load_kernel(by_groups("out[g,l] = sum(j, a[3*g*l + j*l])")))
     assert counts.properties().evaluate(n=10)[f"{LOAD}1/>4"] == 640
     assert counts.assumed[-1].startswith("addresses are not affine in loop variables")
 
@@ -179,6 +179,6 @@ def test_unknown_base_leaves_the_gaps_between_lanes_unused() -> None:
         array("out", "n,16"),
         sizes("n"),
     )
-    counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
+    counts = count_kernel(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
     assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
     assert any(each.startswith("addresses are not affine in loop variables (a[") for each in counts.assumed)

@@ -7,7 +7,7 @@ from itertools import islice
 import islpy as isl
 import pytest
 
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
@@ -57,7 +57,7 @@ def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests, step: int)
             smallest = smallest_sizes(kernel)
             for factor in range(1, 6):
                 sizes = {name: size * factor for name, size in smallest.items()}
-                counted = {each: count_properties(kernel, each).properties().evaluate(**sizes) for each in COUNTINGS}
+                counted = {each: count_kernel(kernel, each).properties().evaluate(**sizes) for each in COUNTINGS}
                 if factor > ALWAYS and sum(counted["executed"].values()) > MOST:
                     break
                 enumerated = brute_force(kernel, sizes)

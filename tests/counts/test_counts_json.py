@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from parts.multipole_expansion import multipole_expansion
 
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
-from loopyperf.counts.kernel_counts import Tally
+from loopyperf.counts.kernel_counts import KernelCounts, Tally, count_kernel
 from loopyperf.counts.transcription import TranscriptError, counts_as_json, read_counts
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
@@ -25,19 +24,16 @@ IMPORTED = (small_loops, small_accesses, small_schedules, small_vectors)
 
 
 def read_back(counts: KernelCounts) -> KernelCounts:
-    return KernelCounts.of(read_counts(counts_as_json(counts)))
+    return read_counts(counts_as_json(counts))
 
 
 def assert_same(counts: KernelCounts, restored: KernelCounts) -> None:
     """Assert that all parts are equal, and that equal objects are shared as before."""
-    parts = {field.name for field in fields(counts)} - {"kernel", "tallies", "runs"}
+    parts = {field.name for field in fields(counts)} - {"kernel", "tallies"}
     assert {name: getattr(restored, name) for name in parts} == {name: getattr(counts, name) for name in parts}
     assert restored.kernel.name == counts.kernel.name
     assert restored.kernel.assumptions.plain_is_equal(counts.kernel.assumptions)
     assert [tally_parts(tally) for tally in restored.tallies] == [tally_parts(tally) for tally in counts.tallies]
-    assert [(name, run.weight) for name, run in restored.runs.items()] == [
-        (name, run.weight) for name, run in counts.runs.items()
-    ]
     pairs = list(zip(polynomials(counts), polynomials(restored), strict=True))
     assert all(str(one.polynomial) == str(other.polynomial) and one.form == other.form for one, other in pairs)
     assert len({id(one) for one, _ in pairs}) == len({id(other) for _, other in pairs})
@@ -49,52 +45,48 @@ def tally_parts(tally: Tally) -> tuple[object, ...]:
 
 
 def polynomials(counts: KernelCounts) -> list[QuasiPolynomial]:
-    return [*(tally.executions for tally in counts.tallies), *(run.count for run in counts.runs.values())]
+    return [tally.executions for tally in counts.tallies]
 
 
 def test_round_trip_of_small_kernels(subtests: pytest.Subtests) -> None:
     for small in SMALL_KERNELS:
         with subtests.test(small=str(small)):
-            counts = count_properties(load_kernel(small.build()))
+            counts = count_kernel(load_kernel(small.build()))
             assert_same(counts, read_back(counts))
 
 
 @pytest.mark.parametrize("options", [{"counting": "paper"}, {"sub_group_size": 32}], ids=str)
 def test_round_trip_with_options(options: dict[str, Any]) -> None:
-    counts = count_properties(load_kernel(outer_product()), **options)
+    counts = count_kernel(load_kernel(outer_product()), **options)
     assert_same(counts, read_back(counts))
 
 
 def test_round_trip_of_hundreds_of_instructions() -> None:
-    counts = count_properties(load_kernel(multipole_expansion(order=4)))
+    counts = count_kernel(load_kernel(multipole_expansion(order=4)))
     assert_same(counts, read_back(counts))
 
 
 def test_round_trip_of_fractions_from_typical_values() -> None:
-    counts = count_properties(load_kernel(data_dependent_choice()), typical={"some": 1 / 3})
+    counts = count_kernel(load_kernel(data_dependent_choice()), typical={"some": 1 / 3})
     assert any(isinstance(tally.number, Fraction) for tally in counts.tallies)
     assert_same(counts, read_back(counts))
 
 
 def test_round_trip_of_numbers_beyond_64_bits() -> None:
-    counts = count_properties(load_kernel(doubled()))
+    counts = count_kernel(load_kernel(doubled()))
     tallies = tuple(replace(tally, number=2**100 + place) for place, tally in enumerate(counts.tallies))
     counts = replace(counts, tallies=tallies)
     assert_same(counts, read_back(counts))
 
 
-def test_round_trip_of_what_was_left_out_and_assumed() -> None:
-    left_out = count_properties(load_kernel(sparse_rows()), on_unknown="report")
-    assert left_out.left_out
-    assert_same(left_out, read_back(left_out))
-    assert read_back(left_out).share_left_out({"n": 100}) == left_out.share_left_out({"n": 100}) > 0
-    assumed = count_properties(load_kernel(sparse_rows()), typical={"j": 27})
+def test_round_trip_of_what_was_assumed() -> None:
+    assumed = count_kernel(load_kernel(sparse_rows()), typical={"j": 27})
     assert assumed.assumed
     assert_same(assumed, read_back(assumed))
 
 
 def test_evaluation_is_equal_after_a_round_trip() -> None:
-    counts = count_properties(load_kernel(outer_product()))
+    counts = count_kernel(load_kernel(outer_product()))
     restored = read_back(counts)
     sizes = {"n": 33, "m": 48}
     assert restored.properties().evaluate(**sizes) == counts.properties().evaluate(**sizes)
@@ -103,13 +95,13 @@ def test_evaluation_is_equal_after_a_round_trip() -> None:
 
 
 def test_invalid_transcripts_are_rejected() -> None:
-    transcript = counts_as_json(count_properties(load_kernel(doubled())))
+    transcript = counts_as_json(count_kernel(load_kernel(doubled())))
     document = msgspec.json.decode(transcript)
     others = [
         document | {"schema": 0},
         document | {"schema": 2},
         document | {"more": 1},
-        {key: value for key, value in document.items() if key != "runs"},
+        {key: value for key, value in document.items() if key != "tallies"},
         document | {"polynomials": ["[n] -> { n"]},
         document | {"polynomials": []},
         document | {"assumptions": "n > 1"},
@@ -124,5 +116,5 @@ def test_invalid_transcripts_are_rejected() -> None:
 def test_transcript_does_not_contain_the_kernel() -> None:
     """The size of a transcript depends on the number of counts, not on Loopy's kernel object."""
     knl = lp.assume(doubled(), "n >= 2")
-    assert b"LoopKernel" not in counts_as_json(count_properties(load_kernel(knl)))
-    assert len(counts_as_json(count_properties(load_kernel(knl)))) < 2000
+    assert b"LoopKernel" not in counts_as_json(count_kernel(load_kernel(knl)))
+    assert len(counts_as_json(count_kernel(load_kernel(knl)))) < 2000

@@ -5,8 +5,8 @@ from fractions import Fraction
 import islpy as isl
 import pytest
 
-from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.footprint import large_sizes, spacious_sizes
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.counts.stride_classes import stride_class
 from loopyperf.kernel import Kernel, load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
@@ -113,14 +113,14 @@ def test_density_combines_all_loads_of_an_array() -> None:
         array("out", "n"),
         sizes("n"),
     )
-    shares = count_properties(load_kernel(lanes(unit))).shares({"n": 40})
+    shares = count_kernel(load_kernel(lanes(unit))).shares({"n": 40})
     assert shares["global load 32-bit stride 2/2"] == {"even": 40, "odd": 40}
     assert shares["global load 32-bit stride 1/2"] == {"even": 40}
 
 
 def test_density_combines_loads_and_stores_of_an_array() -> None:
     unit = kernel("{[i]: 0<=i<n}", "a[2*i] = 2*a[2*i+1]", array("a", "2*n"), sizes("n"))
-    counts = count_properties(load_kernel(lanes(unit))).properties().evaluate(n=40)
+    counts = count_kernel(load_kernel(lanes(unit))).properties().evaluate(n=40)
     assert (counts["global load 32-bit stride 2/2"], counts["global store 32-bit stride 2/2"]) == (40, 40)
 
 
@@ -134,7 +134,7 @@ def test_density_of_a_conditional_load() -> None:
         array("out", "n"),
         sizes("n"),
     )
-    counts = count_properties(load_kernel(lanes(unit))).properties().evaluate(n=40)
+    counts = count_kernel(load_kernel(lanes(unit))).properties().evaluate(n=40)
     assert counts["global load 32-bit stride 2/2"] == 40 + 20
 
 

@@ -8,7 +8,7 @@ import pymbolic.primitives as prim
 import pytest
 from loopy.target.opencl import vec
 
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
 
@@ -16,7 +16,7 @@ from tests.counts.small_kernels import array, kernel, lanes, sizes
 def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:
     """Return the counts of *unit* without launches, work-groups and minima."""
     loaded = load_kernel(unit)
-    counts = count_properties(loaded, **options).properties().evaluate(**dict.fromkeys(loaded.parameters, n))
+    counts = count_kernel(loaded, **options).properties().evaluate(**dict.fromkeys(loaded.parameters, n))
     excluded = ("launches", "work-groups")
     return {name: int(number) for name, number in counts.items() if name not in excluded and "min(" not in name}
 
@@ -30,7 +30,7 @@ def over_n(code: str, *arguments: object, **dtypes: type) -> lp.TranslationUnit:
 
 
 def test_affine_condition_selects_the_executed_branch() -> None:
-    counts = count_properties(load_kernel(over_n("out[i] = if(i < 5, 2*a[i], b[i])", array("a,b,out", "n"))))
+    counts = count_kernel(load_kernel(over_n("out[i] = if(i < 5, 2*a[i], b[i])", array("a,b,out", "n"))))
     by_array = {(tally.item, tally.executions(n=100)) for tally in counts.tallies}
     assert counts.properties().evaluate(n=100)["f32 mul"] == 5
     loads = sorted(times for item, times in by_array if getattr(item, "direction", "") == "load")
@@ -188,7 +188,7 @@ def test_constant_memory_counts_as_global_memory() -> None:
 
 def test_atomic_update_loads_and_stores() -> None:
     unit = kernel("{[i]: 0<=i<n}", "out[0] = out[0] + a[i] {atomic}", array("out", "1", for_atomic=True), a=np.float32)
-    counts = count_properties(load_kernel(lp.tag_inames(lanes(unit), {})))
+    counts = count_kernel(load_kernel(lp.tag_inames(lanes(unit), {})))
     assert counts.properties().evaluate(n=100)["global store 32-bit stride 0"] == 100
     assert counts.assumed == ("atomic updates of out are counted without the cost of collisions between work-items",)
 
@@ -203,7 +203,7 @@ def test_density_of_lanes_that_share_elements_or_wrap_around() -> None:
     # Four lanes share an element of a; lanes wrap around the 8 elements of b. Both use all the memory that they span.
     unit = over_n("out[i] = a[i//4] + b[i%8]", array("a,out", "n"), array("b", "8"))
     assert counted(unit)["global load 32-bit stride 1"] == 200
-    shared = count_properties(load_kernel(unit)).assumed
+    shared = count_kernel(load_kernel(unit)).assumed
     of_a, of_b = (sentence.partition(" share elements of ")[2] for sentence in shared)
     assert of_a.startswith("a[")
     assert "(stride 1/4)" in of_a
@@ -232,7 +232,7 @@ def test_non_affine_lanes_are_enumerated(index: str, stride: str) -> None:
 
 def test_lanes_of_a_loop_between_two_sizes_are_enumerated() -> None:
     unit = kernel("{[i]: m<=i<n}", "out[i] = a[i//4]", array("a,out", "n"), sizes("m,n"), assumptions="m >= 0")
-    counts = count_properties(load_kernel(lanes(unit))).properties()
+    counts = count_kernel(load_kernel(lanes(unit))).properties()
     assert counts["global load 32-bit stride 1"](m=7, n=100) == 93
 
 
@@ -340,7 +340,7 @@ def test_groups_of_a_parametric_size_are_counted_symbolically() -> None:
     code = "<> x = 2*a[g] {id=once, inames=g}\nout[g,i] = x {dep=once}"
     unit = kernel("{[g,i]: 0<=g<m and 0<=i<n}", code, array("a", "m"), array("out", "m,n"), sizes("n,m"))
     unit = lp.tag_inames(unit, {"g": "g.0", "i": "l.0"})
-    assert str(count_properties(load_kernel(unit)).properties()["f32 mul"]).startswith("m*n")
+    assert str(count_kernel(load_kernel(unit)).properties()["f32 mul"]).startswith("m*n")
 
 
 # }}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from tests.counts import small_accesses, small_loops
 from tests.counts.small_kernels import KernelBuilder
@@ -12,7 +12,7 @@ LOAD = "global load 32-bit stride "
 
 def loads(build: KernelBuilder, **sizes: int) -> dict[str, int]:
     """Return stride class -> number of 32-bit loads."""
-    counts = count_properties(load_kernel(build())).properties().evaluate(**sizes)
+    counts = count_kernel(load_kernel(build())).properties().evaluate(**sizes)
     return {name.removeprefix(LOAD): int(number) for name, number in counts.items() if name.startswith(LOAD)}
 
 

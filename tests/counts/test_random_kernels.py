@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, reject, seed, settings
 
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.counts.loops import leaning_loops
 from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.errors import KernelError, UncountableError
@@ -137,7 +137,7 @@ def _compare(description: RandomKernel, kernel: Kernel, sub_group_size: int | No
     share = description.share
     properties = {
         counting: (
-            count_properties(kernel, counting, sub_group_size=sub_group_size)
+            count_kernel(kernel, counting, sub_group_size=sub_group_size)
             if share is None
             else settled(kernel, counting, share)
         ).properties()

@@ -10,7 +10,7 @@ from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from parts.multipole_expansion import multipole_expansion
 
 from loopyperf.counts.conditions import points_where
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import DeviceLimits
@@ -93,7 +93,7 @@ def test_error_names_the_uncountable_construct(subtests: pytest.Subtests) -> Non
                 build=build, instruction=instruction, construct=construct, keyword=keyword, counting=counting
             ):
                 with pytest.raises(UncountableError, match=f"^instruction '{instruction}': {construct}") as error:
-                    count_properties(load_kernel(build()), counting)
+                    count_kernel(load_kernel(build()), counting)
                 if keyword is not None:
                     assert error.value.keyword == keyword
 
@@ -102,7 +102,7 @@ def test_error_names_the_uncountable_construct(subtests: pytest.Subtests) -> Non
 def test_error_names_the_instruction_in_an_unbounded_loop(domain: str) -> None:
     unit = kernel(domain, f"out[0] = 1 {{id=write, inames={'i:j' if 'j' in domain else 'i'}}}", array("out", "1"))
     with pytest.raises(UnboundedDomainError, match="instruction 'write': infinitely many points in"):
-        count_properties(load_kernel(unit))
+        count_kernel(load_kernel(unit))
 
 
 def test_error_names_the_unbounded_loop_around_a_barrier() -> None:
@@ -112,25 +112,25 @@ def test_error_names_the_unbounded_loop_around_a_barrier() -> None:
     unit = lp.tag_inames(kernel(domains, code, array("out", "2,4"), array("x", "2")), "i:l.0")
     unit = lp.set_temporary_address_space(unit, "c", "local")
     with pytest.raises(UnboundedDomainError, match=r"barrier before .*: the loops around it \(k\) have no bounds"):
-        count_properties(load_kernel(unit))
+        count_kernel(load_kernel(unit))
 
 
 def test_error_for_an_unknown_counting_lists_the_known_ones() -> None:
     unit = kernel("{[i]: 0<=i<n}", "out[i] = 1", array("out", "n"))
     with pytest.raises(ParameterError, match="unknown counting 'guessed'; choose one of: paper, executed"):
-        count_properties(load_kernel(unit), "guessed")  # pyright: ignore[reportArgumentType]
+        count_kernel(load_kernel(unit), "guessed")  # pyright: ignore[reportArgumentType]
 
 
 def test_uniform_indirect_access_has_stride_zero() -> None:
     # The element is unknown, but all lanes load the same one: stride 0.
     unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[column[0]]", VALUES, COLUMNS, array("out", "n"), sizes("n")))
-    counts = count_properties(load_kernel(unit)).properties().evaluate(n=40)
+    counts = count_kernel(load_kernel(unit)).properties().evaluate(n=40)
     assert counts["global load 32-bit stride 0"] == 2 * 40
 
 
 def test_sub_groups_of_groups_of_parametric_width_are_rejected() -> None:
     with pytest.raises(UncountableError, match=r"^instruction 'fill': .* the extent of l.0 depends on a size"):
-        count_properties(load_kernel(wide_groups()), sub_group_size=32)
+        count_kernel(load_kernel(wide_groups()), sub_group_size=32)
 
 
 # {{{ symbolic counts of the kernels of test_kernels/rodinia/ against enumeration, with small groups and sizes
@@ -169,7 +169,7 @@ def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
             kernel = load_kernel(configuration.build())
             enumerated = brute_force(kernel, sizes, share=HALF)
             for counting in COUNTINGS:
-                counts = count_properties(kernel, counting).properties().evaluate(**sizes)
+                counts = count_kernel(kernel, counting).properties().evaluate(**sizes)
                 assert enumerated[counting] == {name: count for name, count in counts.items() if count}
 
 
@@ -193,7 +193,7 @@ def expansion() -> lp.TranslationUnit:
 
 def count(unit: lp.TranslationUnit) -> None:
     """Load and count a scheduled kernel."""
-    count_properties(load_kernel(unit)).properties()
+    count_kernel(load_kernel(unit)).properties()
 
 
 def test_each_distinct_domain_is_counted_once(
@@ -227,7 +227,7 @@ def test_each_condition_is_analyzed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("loopyperf.counts.execution.points_where", where)
     pieces = " else (".join(f"a[i] + {piece} if i < {4 * piece}" for piece in range(1, 11))
     unit = kernel("{[i]: 0<=i<n}", f"b[i] = {pieces} else a[i]{')' * 9}", array("a,b", "n"))
-    counts = count_properties(load_kernel(unit)).properties().evaluate(n=48)
+    counts = count_kernel(load_kernel(unit)).properties().evaluate(n=48)
     assert counts["f32 add"] == 40
     assert sorted(analyzed) == sorted(f"i < {4 * piece}" for piece in range(1, 11))
 

@@ -7,8 +7,8 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from tests import sample_and_all
 from tests.brute_force import COUNTINGS, brute_force
@@ -21,7 +21,7 @@ def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests, step: int)
     for case in SMALL_KERNELS[::step]:
         with subtests.test(case=str(case)):
             kernel = load_kernel(case.build())
-            properties = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
+            properties = {counting: count_kernel(kernel, counting).properties() for counting in COUNTINGS}
             for sizes in case.sizes:
                 enumerated = brute_force(kernel, sizes, case.class_sizes)
                 for counting in COUNTINGS:
@@ -37,7 +37,7 @@ def test_sub_group_counts_equal_enumeration(subtests: pytest.Subtests, step: int
     for case, size in list(product(SMALL_KERNELS, [4, 32]))[::step]:
         with subtests.test(size=size, case=str(case)):
             kernel = load_kernel(case.build())
-            by_counting = {counting: count_properties(kernel, counting, sub_group_size=size) for counting in COUNTINGS}
+            by_counting = {counting: count_kernel(kernel, counting, sub_group_size=size) for counting in COUNTINGS}
             for sizes in case.sizes[:4]:
                 enumerated = brute_force(kernel, sizes, case.class_sizes, sub_group_size=size)
                 for counting in COUNTINGS:
@@ -51,7 +51,7 @@ def test_sub_group_counts_equal_enumeration(subtests: pytest.Subtests, step: int
 def test_arrays_of_sizes_equal_single_sizes(subtests: pytest.Subtests) -> None:
     for case in SMALL_KERNELS:
         with subtests.test(case=str(case)):
-            properties = count_properties(load_kernel(case.build())).properties()
+            properties = count_kernel(load_kernel(case.build())).properties()
             one_by_one = [properties.evaluate(**sizes) for sizes in case.sizes]
             together = properties.evaluate(**{name: np.array([s[name] for s in case.sizes]) for name in case.sizes[0]})
             for name in properties:
@@ -70,7 +70,7 @@ ONE_GROUP = {"launches": 1, "work-groups": 1}
 
 def counted(build: KernelBuilder, counting: Counting = "executed", **sizes: int) -> dict[str, int]:
     """Return the nonzero properties without the minima, which follow from the others."""
-    counts = count_properties(load_kernel(build()), counting).properties().evaluate(**sizes)
+    counts = count_kernel(load_kernel(build()), counting).properties().evaluate(**sizes)
     return {name: count for name, count in counts.items() if count and "min" not in name}
 
 
@@ -222,7 +222,7 @@ def test_counts_equal_those_derived_by_hand(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize(("n", "m", "points"), [(40, 3, 37), (3, 3, 0), (3, 5, 0)])
 def test_trip_count_between_two_sizes_is_their_difference(n: int, m: int, points: int) -> None:
-    counts = count_properties(load_kernel(small_loops.a_loop_between_two_sizes())).properties()
+    counts = count_kernel(load_kernel(small_loops.a_loop_between_two_sizes())).properties()
     assert points == counts["global load 32-bit stride 1/2"](n=n, m=m)
 
 
@@ -234,7 +234,7 @@ def test_loop_in_unrolled_copies_has_their_trip_counts() -> None:
 
 @pytest.mark.parametrize(("n", "m", "stores"), [(5, 7, 12), (5, 0, 0), (0, 7, 0)])
 def test_loops_of_one_domain_are_empty_together(n: int, m: int, stores: int) -> None:
-    counts = count_properties(load_kernel(small_loops.two_loops_of_one_domain())).properties()
+    counts = count_kernel(load_kernel(small_loops.two_loops_of_one_domain())).properties()
     assert stores == counts["global store 32-bit stride 0"](n=n, m=m)
 
 

@@ -4,7 +4,6 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical, admitted_values
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, load_kernel
@@ -19,7 +18,7 @@ def kernel(domains: str | list[str], code: str, *arguments: lp.GlobalArg, assump
 
 
 def touched(program: Kernel) -> dict[str, TouchedCells]:
-    return touched_cells(program, Typical({}, item_named))
+    return touched_cells(program, Typical({}))
 
 
 def array(names: str, bits: int = 64) -> lp.GlobalArg:

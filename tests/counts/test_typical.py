@@ -10,7 +10,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.compiler.resources import compiled, library
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
@@ -32,7 +32,7 @@ CONDITION = "m[i_inner + i_outer*16] > 0"
 
 def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:
     """Return the counts of *unit* without launches and work-groups."""
-    counts = count_properties(load_kernel(unit), **options).properties().evaluate(n=n)
+    counts = count_kernel(load_kernel(unit), **options).properties().evaluate(n=n)
     return {name: int(number) for name, number in counts.items() if name not in ("launches", "work-groups")}
 
 
@@ -289,7 +289,7 @@ def test_variable_loop_bound_takes_its_typical_value(split: bool) -> None:
 
 def test_split_loop_requires_typical_values_of_its_bounds() -> None:
     with pytest.raises(UncountableError, match="give a typical value of row_length") as error:
-        count_properties(load_kernel(row_lengths(split=True)))
+        count_kernel(load_kernel(row_lengths(split=True)))
     assert error.value.keyword == "row_length"
 
 
@@ -383,7 +383,7 @@ def test_values_beyond_the_largest_float_are_rejected(build: Any, stated: Any, d
     with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
         lpp.count(build(), typical=stated(10**digits))
     with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
-        count_properties(load_kernel(build()), typical=stated(10**digits))
+        count_kernel(load_kernel(build()), typical=stated(10**digits))
 
 
 @pytest.mark.parametrize(
@@ -400,12 +400,12 @@ def test_values_beyond_the_largest_float_are_rejected(build: Any, stated: Any, d
 )
 def test_error_names_a_misspelled_keyword(build: Any, typical: Any, message: str) -> None:
     with pytest.raises(UncountableError, match=message):
-        count_properties(load_kernel(build()), typical=typical)
+        count_kernel(load_kernel(build()), typical=typical)
 
 
 def test_error_names_a_misspelled_array_and_suggests_another() -> None:
     with pytest.raises(ParameterError, match=r"that it uses: 'a'; did you mean 'a' instead of 'aa'\?"):
-        count_properties(load_kernel(gathered()), typical={"aa": "1"})
+        count_kernel(load_kernel(gathered()), typical={"aa": "1"})
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_error_names_a_misspelled_array_and_suggests_another() -> None:
 )
 def test_invalid_typical_value_is_rejected(typical: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        count_properties(load_kernel(data_dependent_predicate()), typical=typical)
+        count_kernel(load_kernel(data_dependent_predicate()), typical=typical)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_invalid_typical_value_is_rejected(typical: Any, message: str) -> None:
 )
 def test_typical_value_of_the_wrong_kind_is_rejected(build: Any, typical: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        count_properties(load_kernel(build()), typical=typical)
+        count_kernel(load_kernel(build()), typical=typical)
 
 
 # }}}
@@ -448,7 +448,6 @@ def test_typical_value_of_the_wrong_kind_is_rejected(build: Any, typical: Any, m
     ("options", "message"),
     [
         ({"counting": ["paper"]}, r"unknown counting \['paper'\]; choose one of"),
-        ({"on_unknown": ["report"]}, r"on_unknown must be 'refuse' or 'report', got \['report'\]"),
         ({"sub_group_size": "32"}, "sub_group_size must be an integer >= 1, got '32'"),
         ({"sub_group_size": 32.5}, "sub_group_size must be an integer >= 1, got 32.5"),
         ({"sub_group_size": np.int8(-1)}, "sub_group_size must be an integer >= 1, got .*-1"),
@@ -470,38 +469,6 @@ def test_sub_group_size_may_be_a_numpy_integer() -> None:
     assert counts.properties()["f32 mul"](n=32) == 4
 
 
-# {{{ report
-
-
-def reported() -> KernelCounts:
-    """Count the sparse rows without the body of their inner loop."""
-    return count_properties(load_kernel(sparse_rows()), on_unknown="report")
-
-
-def test_uncountable_instructions_are_listed_and_others_counted() -> None:
-    counts = reported()
-    assert [(left_out.source, left_out.keyword) for left_out in counts.left_out] == [("row_j_update", "j")]
-    assert counts.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
-    assert "f32 add" not in counts.properties()
-    # begin, end, the initialization of the sum and the store execute once per row. The loop has an unknown trip count;
-    # its body counts as one execution.
-    assert counts.share_left_out({"n": 100}) == pytest.approx(1 / 5)
-
-
-def test_share_left_out_is_zero_if_all_is_counted() -> None:
-    assert count_properties(load_kernel(sparse_rows()), typical={"j": 27}).share_left_out({"n": 100}) == 0
-
-
-def test_estimate_notes_list_what_was_assumed_and_left_out() -> None:
+def test_estimate_notes_list_what_was_assumed() -> None:
     assumed = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", typical={"j": 27})
     assert any(note.startswith("assumed: addresses depend on data (a[") for note in assumed.notes)
-    left_out = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", on_unknown="report")
-    assert any(
-        note.startswith("left out, 20.0 % of all instruction executions: row_j_update: ") for note in left_out.notes
-    )
-    assert "row_j_update" in left_out.left_out
-    assert ": at least " in str(left_out)
-    assert "row_j_update" not in assumed.left_out
-
-
-# }}}

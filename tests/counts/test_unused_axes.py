@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, note, reject, seed, settings
 from loopy.diagnostic import LoopyError
 
-from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_uncountable, small_vectors
@@ -54,7 +54,7 @@ def with_unused_axes(unit: lp.TranslationUnit) -> Kernel | None:
 
 def counted(kernel: Kernel, counting: Counting, sizes: Sizes, size: int | None = None) -> list[dict[str, int]]:
     """Return the nonzero counts at each of *sizes*, with sub-groups of *size*."""
-    properties = count_properties(kernel, counting, sub_group_size=size).properties()
+    properties = count_kernel(kernel, counting, sub_group_size=size).properties()
     return [{name: int(count) for name, count in properties.evaluate(**each).items() if count} for each in sizes]
 
 

@@ -6,7 +6,7 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
@@ -103,7 +103,7 @@ def test_tile_name_defaults_to_the_array_name():
 
 @pytest.mark.parametrize(("columns", "rows"), [(16, 12), (16, 16), (12, 16), (4, 3)])
 def test_each_element_of_the_bounding_box_is_fetched_once(columns, rows):
-    counts = count_properties(load_kernel(tiled(stencil(columns, rows, divides=True)))).properties().evaluate(n=96)
+    counts = count_kernel(load_kernel(tiled(stencil(columns, rows, divides=True)))).properties().evaluate(n=96)
     groups = 96**2 // (columns * rows)
     assert sum(number for name, number in counts.items() if name.startswith("global load")) == (
         groups * (columns + 1) * (rows + 1)  # includes corners that are not read
@@ -132,7 +132,7 @@ def test_only_accesses_with_the_tag_read_the_tile():
     unit = lp.split_iname(products(), "j", 16)
     unit = with_local_tile(unit, "a$far", swept="j_inner", outer="i_outer, j_outer", axes={"position": "l.0"})
     unit = lp.prioritize_loops(unit, "j_outer, j_inner")
-    counts = count_properties(load_kernel(unit)).properties().evaluate(n=64)
+    counts = count_kernel(load_kernel(unit)).properties().evaluate(n=64)
     assert counts["local load 32-bit"] == 64**2
     assert counts["local store 32-bit"] == 64**2 // 16
     assert "a_tile" in unit.default_entrypoint.temporary_variables

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import note, reject
 
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
+from loopyperf.counts.kernel_counts import KernelCounts, count_kernel
 from loopyperf.errors import UncountableError
 from loopyperf.memory import AccessPattern
 from loopyperf.polyhedral.points import points_listed
@@ -25,7 +25,7 @@ def test_distance_of_lanes_equals_their_stride_class(description: RandomKernel) 
     note(repr(description))
     kernel, sizes = loaded(description), description.class_sizes
     try:
-        counts = count_properties(kernel)
+        counts = count_kernel(kernel)
         launches = list(launches_of(kernel, sizes))
     except UncountableError:
         reject()

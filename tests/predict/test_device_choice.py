@@ -243,7 +243,6 @@ def test_incomplete_device_file_is_not_suggested_in_place_of_a_fit(own_data):
     ("option", "message"),
     [
         ({"counting": "paper"}, "'pipeline' always uses 'executed' counts; drop counting="),
-        ({"on_unknown": "report"}, "'pipeline' needs the whole kernel; drop on_unknown="),
         ({"arguments": {}}, "'pipeline' does not execute the kernel; drop arguments="),
     ],
 )

@@ -29,7 +29,7 @@ def test_axis_of_unknown_length_costs_its_accessed_part() -> None:
     unknown, known = (wrapper("map[e, i], 0", first) for first in (None, "n"))
     assert seconds(unknown) > seconds(known)
     assert seconds(unknown, typical={"len(dat)": 300_000}) == seconds(known)
-    assert lpp.count(unknown, typical={"len(dat)": 300_000, "dat": "1"}).left_out == ()
+    assert lpp.count(unknown, typical={"len(dat)": 300_000, "dat": "1"}).tallies
 
 
 def test_separate_axis_costs_as_much_as_individual_arrays() -> None:

@@ -10,7 +10,7 @@ import pytest
 from loopy.symbolic import TypeCast
 from loopy.types import NumpyType
 
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.kernel import load_kernel
 from tests.brute_force import COUNTINGS, brute_force
 from tests.kernels import floats, integers, make_kernel
@@ -38,7 +38,7 @@ def over_n(code: Any, domain: str = "0<=i<n", target: Any = TARGETS[0]) -> lp.Tr
 
 def operations(unit: lp.TranslationUnit, **options: Any) -> Operations:
     """Return the number of floating-point operations that *unit* executes for each i."""
-    counts = count_properties(load_kernel(unit), **options).properties().evaluate(n=N)
+    counts = count_kernel(load_kernel(unit), **options).properties().evaluate(n=N)
     return {name: int(number) // N for name, number in counts.items() if name.startswith("f") and number}
 
 
@@ -189,7 +189,7 @@ def test_branches_of_a_conditional_expression_have_a_common_type() -> None:
     assert "b[i] = (float) (c[i] * ((-75 + i < 0) ? 0.1f * a[i] : (double) (a[i])));" in generated(
         unit
     ) or "b[i] = (float) (c[i] * ((i < 75) ? 0.1f * a[i] : (double) (a[i])));" in generated(unit)
-    counts = count_properties(load_kernel(unit)).properties().evaluate(n=N)
+    counts = count_kernel(load_kernel(unit)).properties().evaluate(n=N)
     assert (counts["f32 mul"], counts["f64 mul"]) == (75, 100)
 
 
@@ -281,5 +281,5 @@ def test_byte_integers_are_added_as_ints() -> None:
     # C promotes them to int; integer operations are tallied although they are not properties.
     names = [lp.GlobalArg(name, np.int8, shape="n") for name in ("k", "l", "m")]
     unit = make_kernel("{[i]: 0<=i<n}", "m[i] = k[i] + l[i]", *names, ...)
-    tallies = count_properties(load_kernel(unit)).tallies
+    tallies = count_kernel(load_kernel(unit)).tallies
     assert [tally.item.dtype for tally in tallies if getattr(tally.item, "kind", "") == "add"] == ["i32"]

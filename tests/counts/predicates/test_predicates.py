@@ -12,7 +12,7 @@ from pymbolic import evaluate, parse
 
 import loopyperf as lpp
 from loopyperf.counts.conditions import points_where
-from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.kernel_counts import count_kernel
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
 from tests.brute_force import COUNTINGS, brute_force
@@ -113,7 +113,7 @@ def disjunctions(number: int, left: str) -> lp.TranslationUnit:
 def test_too_many_conditions_on_data_and_on_loops_are_rejected() -> None:
     typical = {f"a[i_inner + i_outer*16] > {q}": 0.5 for q in range(9)}
     with pytest.raises(UncountableError, match=r"512 alternatives exceed the limit of 256; simplify \(.* or "):
-        count_properties(load_kernel(disjunctions(9, "i < {} + 5")), typical=typical)
+        count_kernel(load_kernel(disjunctions(9, "i < {} + 5")), typical=typical)
 
 
 # }}}
@@ -127,7 +127,7 @@ def accesses(code: str, **typical: float) -> dict[str, int]:
     arguments = [array("a,b,c", "n"), array("d", "n,8"), array("m,p", "n", np.int32), sizes("n")]
     unit = lanes(kernel("{[i,j]: 0<=i<n and 0<=j<8}", code, *arguments))
     keywords = {f"{name}[i_inner + i_outer*16] > 0": share for name, share in typical.items()}
-    tallies = count_properties(load_kernel(unit), typical=keywords).tallies
+    tallies = count_kernel(load_kernel(unit), typical=keywords).tallies
     return {
         "loads": int(sum(t.number * t.executions(n=100) for t in tallies if "direction='load'" in str(t.item))),
         "stores": int(sum(t.number * t.executions(n=100) for t in tallies if "direction='store'" in str(t.item))),
@@ -139,7 +139,7 @@ def test_lanes_do_not_load_conditions_tested_by_the_host(target: lp.TargetBase, 
     # The host skips half of the launches: 3.5 of 7 groups, rounded. Without a host program, every lane loads m.
     code = "if m[0] > 0\na[i] = 2*b[i] {id=some}\nend"
     unit = kernel("{[i]: 0<=i<n}", code, array("a,b", "n"), array("m", "1", np.int32), sizes("n"))
-    counts = count_properties(load_kernel(lanes(unit.copy(target=target))), typical={"some": 0.5}).properties()
+    counts = count_kernel(load_kernel(lanes(unit.copy(target=target))), typical={"some": 0.5}).properties()
     numbers = counts.evaluate(n=100)
     assert numbers.get("global load 32-bit stride 0", 0) == tests
     assert (numbers["f32 mul"], numbers["global load 32-bit stride 1"]) == (50, 50)
@@ -175,7 +175,7 @@ def test_contradictory_conditions_never_hold() -> None:
 def test_typical_values_by_id_distinguish_equal_conditions() -> None:
     code = "if m[i] > 0\na[i] = 2*b[i] {id=first}\nend\nc[i] = 1\nif m[i] > 0\nc[i] = b[i] + 1 {id=second}\nend"
     unit = lanes(kernel("{[i]: 0<=i<n}", code, array("a,b,c", "n"), array("m", "n", np.int32), sizes("n")))
-    counts = count_properties(load_kernel(unit), typical={"first": 0.1, "second": 0.9}).properties()
+    counts = count_kernel(load_kernel(unit), typical={"first": 0.1, "second": 0.9}).properties()
     assert (counts["f32 mul"](n=100), counts["f32 add"](n=100)) == (10, 90)
 
 
@@ -187,7 +187,7 @@ def test_non_integer_bounds_are_not_truncated(condition: str, times: int | None)
     code = f"out[i] = if({condition}, 2*a[i], 0) {{id=some}}"
     unit = lanes(kernel("{[i]: 0<=i<n}", code, array("a,out", "n"), sizes("n")))
     typical = {"some": 0.4} if times is None else {}
-    counts = count_properties(load_kernel(unit), typical=typical).properties()
+    counts = count_kernel(load_kernel(unit), typical=typical).properties()
     assert counts["global load 32-bit stride 1"](n=100) == (40 if times is None else times)
 
 
@@ -195,7 +195,7 @@ def test_kernel_call_evaluates_its_arguments_once() -> None:
     callee = lp.make_function("{[i]: 0<=i<8}", "y[i] = alpha*x[i] + alpha", name="axpy", lang_version=(2018, 2))
     call = "[j]: y[r,j] = axpy(s[r]*2, [k]: x[r,k])"
     caller = kernel("{[r,j,k]: 0<=r<n and 0<=j,k<8}", call, array("x,y", "n,8"), array("s", "n"), sizes("n"))
-    counts = count_properties(load_kernel(lp.merge([lanes(caller, "r"), callee]))).properties()
+    counts = count_kernel(load_kernel(lp.merge([lanes(caller, "r"), callee]))).properties()
     assert counts["f32 mul"](n=100) == 100 + 800
     assert counts["global load 32-bit stride 1"](n=100) == 100
 
@@ -231,13 +231,13 @@ AFFINE_CASES_CONDITIONS = {
 
 @pytest.mark.parametrize("condition", AFFINE_CASES_CONDITIONS)
 def test_tree_of_constant_depth_equals_brute_force(condition: str) -> None:
-    found = count_properties(load_kernel(tree(condition, "6"))).properties()["f32 add"]()
+    found = count_kernel(load_kernel(tree(condition, "6"))).properties()["f32 add"]()
     assert found == sum(AFFINE_CASES_CONDITIONS[condition](i, k) for i in range(64) for k in range(6))
 
 
 @pytest.mark.parametrize("condition", AFFINE_CASES_CONDITIONS)
 def test_tree_of_bounded_depth_equals_brute_force(condition: str) -> None:
-    counted = count_properties(load_kernel(tree(condition, "m", "0 <= m <= 6"))).properties()["f32 add"]
+    counted = count_kernel(load_kernel(tree(condition, "m", "0 <= m <= 6"))).properties()["f32 add"]
     for depth in range(7):
         holding = sum(AFFINE_CASES_CONDITIONS[condition](i, k) for i in range(64) for k in range(depth))
         assert counted(m=depth) == holding, depth
@@ -311,7 +311,7 @@ def test_too_many_cases_or_fractions_are_not_affine(condition: str) -> None:
 
 def test_loop_bounded_only_by_sizes_has_no_cases() -> None:
     with pytest.raises(UncountableError, match="how often"):
-        count_properties(load_kernel(tree("i < 32 >> k", "m", "m >= 0")))
+        count_kernel(load_kernel(tree("i < 32 >> k", "m", "m >= 0")))
 
 
 def test_condition_on_data_is_not_affine() -> None:
@@ -321,7 +321,7 @@ def test_condition_on_data_is_not_affine() -> None:
         array("a,out", "64", np.float32),
     )
     with pytest.raises(UncountableError, match="how often"):
-        count_properties(load_kernel(lanes(made)))
+        count_kernel(load_kernel(lanes(made)))
 
 
 # }}}

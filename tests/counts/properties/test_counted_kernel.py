@@ -8,7 +8,7 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
+from loopyperf.counts.kernel_counts import KernelCounts, count_kernel
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
 
@@ -49,7 +49,7 @@ def exchanged() -> lp.TranslationUnit:
 @pytest.mark.parametrize("build", [copies, in_groups, exchanged])
 @pytest.mark.parametrize("sizes", [{"n": 1, "m": 1}, {"n": 40, "m": 7}, {"n": 7, "m": 2**40}])
 def test_shares_add_up_to_the_properties(build: Callable[[], lp.TranslationUnit], sizes: dict[str, int]) -> None:
-    counts = count_properties(load_kernel(build()))
+    counts = count_kernel(load_kernel(build()))
     added = {name: sum(parts.values()) for name, parts in counts.shares(sizes).items()}
     assert added == counts.properties().evaluate(**sizes)
 
@@ -66,7 +66,7 @@ def test_shares_of_rounded_counts_add_up_to_the_properties(subtests: pytest.Subt
                     [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("m", np.int32, shape="n"), ...],
                     lang_version=(2018, 2),
                 )
-                counts = count_properties(load_kernel(unit), typical={"m[i] > 0": Fraction(share)})
+                counts = count_kernel(load_kernel(unit), typical={"m[i] > 0": Fraction(share)})
                 shares = counts.shares({"n": n})
                 assert {name: sum(parts.values()) for name, parts in shares.items()} == counts.properties().evaluate(
                     n=n
@@ -77,7 +77,7 @@ def test_shares_of_rounded_counts_add_up_to_the_properties(subtests: pytest.Subt
 @pytest.fixture(scope="module")
 def counts() -> KernelCounts:
     """Return the counts of a kernel with two launches."""
-    return count_properties(load_kernel(in_groups()))
+    return count_kernel(load_kernel(in_groups()))
 
 
 def test_share_is_named_after_its_instruction_or_launch(counts: KernelCounts) -> None:
@@ -88,7 +88,7 @@ def test_share_is_named_after_its_instruction_or_launch(counts: KernelCounts) ->
 
 
 def test_barrier_share_is_named_after_the_next_instruction() -> None:
-    shares = count_properties(load_kernel(exchanged())).shares({"n": 3, "m": 1})
+    shares = count_kernel(load_kernel(exchanged())).shares({"n": 3, "m": 1})
     assert shares["barriers"] == {"barrier before turn": 3 * 16}
 
 
@@ -96,7 +96,7 @@ def test_minimum_has_the_shares_of_the_smaller_count(counts: KernelCounts) -> No
     shares = counts.shares({"n": 40, "m": 7})
     # Loads of stride 1: a in both instructions; stores: b and c. Their numbers are equal, and loads come first.
     assert shares["global min(load, store) 32-bit stride 1"] == shares["global load 32-bit stride 1"]
-    broadcast = count_properties(load_kernel(copies())).shares({"n": 40, "m": 7})
+    broadcast = count_kernel(load_kernel(copies())).shares({"n": 40, "m": 7})
     # Without lanes, all accesses have stride 0: 40 + 7 + 7 loads, 40 + 7 stores.
     assert broadcast["global min(load, store) 32-bit stride 0"] == {"first": 40, "second": 7}
 
@@ -107,7 +107,7 @@ def test_shares_at_inadmissible_sizes_are_rejected(counts: KernelCounts) -> None
 
 
 def test_counts_can_be_pickled_before_and_after_evaluation() -> None:
-    counts, sizes = count_properties(load_kernel(in_groups())), {"n": 40, "m": 7}
+    counts, sizes = count_kernel(load_kernel(in_groups())), {"n": 40, "m": 7}
     fresh = pickle.loads(pickle.dumps(counts))
     expected, shares = counts.properties().evaluate(**sizes), counts.shares(sizes)
     arrays = counts.properties().evaluate(n=np.array([40, 41]), m=7)

@@ -1,12 +1,13 @@
 """Test tables of counts as text and as HTML, and their sizes."""
 
 from html.parser import HTMLParser
+from typing import Any
 
 import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
+from loopyperf.counts.kernel_counts import KernelCounts, count_kernel
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
 from tests.kernels import floats, make_kernel, outer_product
@@ -15,7 +16,7 @@ from tests.kernels import floats, make_kernel, outer_product
 @pytest.fixture(scope="module")
 def counts() -> KernelCounts:
     """Return the counts of an outer product of n·m elements, with n rows and m/16 columns of groups."""
-    return count_properties(load_kernel(outer_product()))
+    return count_kernel(load_kernel(outer_product()))
 
 
 class Cells(HTMLParser):
@@ -77,7 +78,7 @@ def test_properties_print_as_the_table_without_the_kernel(counts: KernelCounts) 
 def test_long_formulas_are_wrapped_and_not_truncated() -> None:
     name = "n" * 150
     unit = make_kernel(f"{{[i]: 3 <= i < {name}}}", "out[i] = 2.0*a[i]")
-    printed = str(count_properties(load_kernel(lp.add_dtypes(unit, {"a": np.float32}))))
+    printed = str(count_kernel(load_kernel(lp.add_dtypes(unit, {"a": np.float32}))))
     assert f"{name}-3if{name}>=4" in "".join(printed.split())
     assert max(map(len, printed.splitlines())) <= 80
     assert "\x1b" not in printed
@@ -89,22 +90,15 @@ def test_long_formulas_are_wrapped_and_not_truncated() -> None:
 # {{{ sizes
 
 
-def numbers(counts: KernelCounts, *several: dict[str, int], **sizes: object) -> list[tuple[str, int]]:
+def numbers(counts: KernelCounts, **sizes: Any) -> list[tuple[str, int]]:
     """Return the heading and the first property of each column."""
-    table = counts.table(*several, **sizes)  # pyright: ignore[reportArgumentType]
-    return [(column.heading, column.numbers[0]) for column in table.columns]
+    return [(heading, column[0]) for heading, column in counts.table(**sizes).columns.items()]
 
 
-def test_one_size_is_one_column(counts: KernelCounts) -> None:
-    assert numbers(counts, n=2, m=16) == numbers(counts, {"n": 2, "m": 16}) == [("n=2, m=16", 32)]
-
-
-def test_each_of_several_sizes_is_a_column(counts: KernelCounts) -> None:
+def test_each_size_is_a_column(counts: KernelCounts) -> None:
+    assert numbers(counts, n=2, m=16) == [("n=2, m=16", 32)]
     expected = [("n=2, m=16", 32), ("n=3, m=16", 48)]
-    assert numbers(counts, {"n": 2, "m": 16}, {"n": 3, "m": 16}) == expected
-    assert numbers(counts, {"n": 2}, {"n": 3}, m=16) == expected
-    assert numbers(counts, n=np.array([2, 3]), m=16) == expected
-    assert numbers(counts, n=[2, 3], m=16) == expected
+    assert numbers(counts, n=np.array([2, 3]), m=16) == numbers(counts, n=[2, 3], m=16) == expected
 
 
 def test_arrays_broadcast_together(counts: KernelCounts) -> None:
@@ -113,8 +107,8 @@ def test_arrays_broadcast_together(counts: KernelCounts) -> None:
 
 
 def test_numbers_equal_the_properties(counts: KernelCounts) -> None:
-    (column,) = counts.table(n=2**40, m=2**30).columns
-    assert dict(zip(counts.properties(), column.numbers, strict=True)) == counts.properties().evaluate(n=2**40, m=2**30)
+    (column,) = counts.table(n=2**40, m=2**30).columns.values()
+    assert dict(zip(counts.properties(), column, strict=True)) == counts.properties().evaluate(n=2**40, m=2**30)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +145,7 @@ def test_html_is_escaped() -> None:
     # The property has stride 1/>4, and the formula has an ampersand.
     unit = make_kernel("{[i]: 3<=i<n}", "out[i] = a[i, 0]", floats("a", "n, 9"), floats("out", "n"), ..., name="column")
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
-    html = count_properties(load_kernel(unit)).properties()._repr_html_()
+    html = count_kernel(load_kernel(unit)).properties()._repr_html_()
     assert "1/>4" not in html
     row = next(row for row in Cells(html).rows if row[0] == "global load 32-bit stride 1/>4")
     assert row[1] == r"$\begin{cases}n - 3 & n \geq 4\end{cases}$"

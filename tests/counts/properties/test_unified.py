@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from loopyperf.counts.arithmetic import Operation
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
-from loopyperf.counts.kernel_counts import Access, Overhead
-from loopyperf.counts.property_vector import property_name
+from loopyperf.counts.item import property_name
+from loopyperf.counts.kernel_counts import Access, KernelCounts, Overhead, count_kernel
 from loopyperf.kernel import load_kernel
 
 
@@ -52,7 +51,7 @@ def counts() -> KernelCounts:
         lang_version=(2018, 2),
         seq_dependencies=True,
     )
-    return count_properties(load_kernel(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")))
+    return count_kernel(load_kernel(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")))
 
 
 def test_kernel_has_only_properties_with_counts(counts: KernelCounts) -> None:

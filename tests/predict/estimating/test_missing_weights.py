@@ -136,7 +136,7 @@ def test_note_explains_why_an_incomplete_time_has_no_interval(make_fit):
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names, uncertainty=KNOWN))
     assert estimate.interval is not None
     assert not estimate.why_no_interval
-    del names["f32 mul"]
+    del names[FREE]
     lacking = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names, uncertainty=KNOWN))
     assert lacking.left_out
     assert lacking.why_no_interval
