@@ -29,15 +29,14 @@ from loopyperf.counts.conditions import (
     ALWAYS,
     Condition,
     Conditions,
+    condition_keys,
     disjoint_conditions,
     has_fractions,
     plain_text,
     points_where,
 )
-from loopyperf.counts.loops import LoopPoints, loop_points
-from loopyperf.counts.selects import condition_keys
+from loopyperf.counts.loops import LoopPoints, loop_points, sub_groups
 from loopyperf.counts.sizes import Typical
-from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.errors import UnboundedDomainError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values

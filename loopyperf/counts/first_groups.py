@@ -15,15 +15,15 @@ from loopy.kernel.array import FixedStrideArrayDimTag
 from loopy.kernel.data import AddressSpace, ValueArg
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.footprint import Footprint
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, MemorySpace
 from loopyperf.counts.kernel_counts import Tally, count_kernel, memory_references
 from loopyperf.counts.memory_accesses import Reference, element_strides
 from loopyperf.counts.sizes import Typical
+from loopyperf.counts.stride_classes import Footprint
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, launches_of
-from loopyperf.polyhedral.isl_values import as_int
+from loopyperf.polyhedral.sets import as_int
 
 Grid = tuple[int, ...]
 SET, PARAM = isl.dim_type.set, isl.dim_type.param

@@ -1,4 +1,4 @@
-"""Types in which generated code evaluates operations.
+"""Types in which generated code evaluates operations, what replaces loop variables in it, and vector operations.
 
 Loopy infers a type for each expression, but it generates C. A literal takes the type of its *type context*, which is
 that of the assignee. C's conversions apply to operands. Sums and products are chains without parentheses, evaluated
@@ -11,16 +11,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
+import islpy as isl
 import pymbolic.primitives as prim
-from loopy.expression import dtype_to_type_context  # pyright: ignore[reportUnknownVariableType]
-from loopy.kernel.instruction import Assignment, MultiAssignmentBase
+from loopy.codegen import UnvectorizableError
+from loopy.diagnostic import StaticValueFindingError
+from loopy.expression import (
+    VectorizabilityChecker,
+    dtype_to_type_context,  # pyright: ignore[reportUnknownVariableType]
+)
+from loopy.isl_helpers import static_value_of_pw_aff
+from loopy.kernel.data import LocalInameTag, UnrolledIlpTag, UnrollTag, VectorizeTag
+from loopy.kernel.instruction import Assignment, InstructionBase, MultiAssignmentBase
+from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.library.function import MakeTupleCallable
-from loopy.symbolic import TypeCast
+from loopy.symbolic import DependencyMapper, GroupHardwareAxisIndex, LocalHardwareAxisIndex, TypeCast, pw_aff_to_expr
 from loopy.target.cuda import CudaTarget
 from loopy.target.opencl import OpenCLTarget
 from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
-from pymbolic.mapper import Mapper
+from pymbolic.mapper import Mapper, UnsupportedExpressionError
 from pytools import memoize_method
 
 from loopyperf.counts.arithmetic import (
@@ -40,7 +49,6 @@ from loopyperf.counts.arithmetic import (
     number_type,
 )
 from loopyperf.counts.item import Kind
-from loopyperf.counts.loops import written_iname
 from loopyperf.kernel import Kernel
 from loopyperf.polyhedral.expressions import Same
 
@@ -332,3 +340,102 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 def _chosen(function: NumberType, parameters: Iterable[NumberType]) -> NumberType:
     """Return the type of the C++ or OpenCL overload of a *function* of doubles: float for float *parameters* only."""
     return FLOATS["f"] if all(each == FLOATS["f"] for each in parameters) else function
+
+
+# {{{ code that replaces loop variables
+
+
+def written_iname(kernel: Kernel, iname: str) -> Any:
+    """Return the expression that generated code has instead of *iname*; None if it is a variable.
+
+    See ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop without
+    a constant first value or a constant iteration count is treated as not unrolled.
+    """
+    loopy_kernel = kernel.loopy_kernel
+    if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
+        try:
+            lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
+            first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
+        except (StaticValueFindingError, isl.Error):  # isl.Error: there is no constant bound
+            return None
+        return first if prim.is_constant(first) else None
+    tag = kernel.hardware_axes.get(iname)
+    if tag is None:
+        return None
+    base = pw_aff_to_expr(get_hw_axis_base_for_codegen(loopy_kernel, iname).to_pw_aff())
+    axis = LocalHardwareAxisIndex if isinstance(tag, LocalInameTag) else GroupHardwareAxisIndex
+    return None if prim.is_zero(base) else prim.flattened_sum([axis(tag.axis), base])
+
+
+# }}}
+
+
+# {{{ loops executed at once, as vector operations
+
+
+NOT_IN_VECTORS = (AssertionError, NotImplementedError, UnsupportedExpressionError, UnvectorizableError, ValueError)
+"""exceptions of Loopy's vectorizability checker, intended or not, for what is not a vector operation"""
+
+
+class VectorLoop:
+    """A loop that an instruction executes as one vector operation."""
+
+    def __init__(self, kernel: Kernel, iname: str) -> None:
+        """Check the loop over *iname*."""
+        self.iname = iname
+        length: Any = kernel.loopy_kernel.get_constant_iname_length(iname)
+        self.length = int(length)
+        """vector length"""
+        self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, self.length)
+
+    def is_vector(self, expression: Any) -> bool:
+        """Return whether *expression* has a value for each iteration of the loop, or one value for all."""
+        try:
+            return self._is_vector(expression)
+        except NOT_IN_VECTORS:  # e.g. a function call at a place that Loopy's checker does not visit
+            return True
+
+    def stores(self, assignment: Assignment) -> bool:
+        """Return whether Loopy writes *assignment* as one operation; raises any of :data:`NOT_IN_VECTORS`.
+
+        Loopy does not check all operands and may then generate invalid code; this method checks all of them.
+        """
+        stores, computes = self._is_vector(assignment.assignee), self._is_vector(assignment.expression)
+        for leaf in DependencyMapper(include_subscripts=True)(assignment.expression):
+            self._is_vector(leaf)
+        return stores or not computes
+
+
+def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | None:
+    """Return the loop that *instruction* executes as one vector operation; None if there is none.
+
+    Loopy unrolls the loop if it cannot vectorize it, or if some iterations are skipped.
+    """
+    tagged = (name for name in instruction.within_inames if kernel.loopy_kernel.iname_tags_of_type(name, VectorizeTag))
+    iname = next(tagged, None)
+    if iname is None or not isinstance(instruction, Assignment) or instruction.atomicity:
+        return None
+    try:
+        loop = VectorLoop(kernel, iname)
+        at_once = loop.stores(instruction) and _is_whole(kernel, instruction.within_inames, iname)
+    except NOT_IN_VECTORS:
+        return None
+    return loop if at_once else None
+
+
+def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
+    """Return whether the loop over *iname* always executes all of its iterations.
+
+    With slabs, all but the last one do; the last one executes element by element but is counted as a vector operation.
+    """
+    if any(any(slabs) for slabs in kernel.loopy_kernel.iname_slab_increments.values()):
+        return True
+    assumed = isl.Set.from_basic_set(kernel.assumptions)
+    points = kernel.domain(inames).intersect_params(assumed)
+    kind, place = points.get_var_dict()[iname]
+    anywhere = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
+    first, last = points.dim_min_val(place), points.dim_max_val(place)
+    return points.is_equal(anywhere.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last))
+
+
+# }}}

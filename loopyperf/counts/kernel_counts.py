@@ -12,7 +12,6 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.counts.atomic_updates import on_collisions
 from loopyperf.counts.conditions import Conditions, guards
 from loopyperf.counts.execution import (
     COUNTINGS,
@@ -25,7 +24,7 @@ from loopyperf.counts.execution import (
 )
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead, property_name
 from loopyperf.counts.lanes import offsets_in_temporaries
-from loopyperf.counts.memory_accesses import Reference, resolved
+from loopyperf.counts.memory_accesses import Reference, on_collisions, resolved
 from loopyperf.counts.property_vector import CountTable, PropertyVector, Totals, unified_properties
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.stride_classes import StrideClassifier

@@ -29,7 +29,7 @@ from pymbolic.mapper.flattener import flatten
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory_accesses import CASES, Reference, element_strides, value_at
 from loopyperf.kernel import Kernel
-from loopyperf.polyhedral.isl_values import as_int
+from loopyperf.polyhedral.sets import as_int
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

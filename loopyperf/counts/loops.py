@@ -4,30 +4,22 @@ Loopy allows loop bounds that the kernel computes. Such loops are counted with t
 iteration count if the loop is independent of other loops, otherwise the values of the variables in its bounds.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
+from itertools import product
 from math import ceil
 from operator import mul
-from typing import Any
 
 import islpy as isl
-import pymbolic.primitives as prim
-from loopy.codegen import UnvectorizableError
-from loopy.diagnostic import StaticValueFindingError
-from loopy.expression import VectorizabilityChecker
-from loopy.isl_helpers import static_value_of_pw_aff
-from loopy.kernel.data import LocalInameTag, UnrolledIlpTag, UnrollTag, VectorizeTag
-from loopy.kernel.instruction import Assignment, InstructionBase
-from loopy.kernel.tools import get_hw_axis_base_for_codegen
-from loopy.symbolic import DependencyMapper, GroupHardwareAxisIndex, LocalHardwareAxisIndex, pw_aff_to_expr
-from pymbolic.mapper import UnsupportedExpressionError
+from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.sizes import Typical
+from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, is_unrolled
-from loopyperf.polyhedral.sets import names_involved
+from loopyperf.polyhedral.sets import as_int, names_involved
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
@@ -230,100 +222,143 @@ def _iterating(points: isl.Set, loop: str, iterations: int) -> isl.Set:
 # }}}
 
 
-# {{{ code that replaces loop variables
+# {{{ sub-groups (warps, wavefronts): work-items that execute an instruction together
+#
+# A sub-group executes what at least one of its work-items executes. All points of the loops whose work-items are in one
+# sub-group, and that are in the same iteration of every loop, are one execution. The work-items of a group are numbered
+# along its first axis first.
 
 
-def written_iname(kernel: Kernel, iname: str) -> Any:
-    """Return the expression that generated code has instead of *iname*; None if it is a variable.
+Loops = Callable[[frozenset[str]], isl.Set]
 
-    See ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop without
-    a constant first value or a constant iteration count is treated as not unrolled.
+
+def sub_groups(
+    kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, idle_axes: Mapping[int, isl.PwAff], size: int
+) -> isl.Set:
+    """Return the executions of sub-groups of *size* lanes whose work-items execute *points*.
+
+    *loops* returns the points of the loops over some inames. *idle_axes* maps local axes along which all work-items
+    execute all points to their extents. Raises :class:`UncountableError` if the numbering of work-items depends on a
+    size.
     """
-    loopy_kernel = kernel.loopy_kernel
-    if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
-        try:
-            lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
-            first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
-        except (StaticValueFindingError, isl.Error):  # isl.Error: there is no constant bound
-            return None
-        return first if prim.is_constant(first) else None
-    tag = kernel.hardware_axes.get(iname)
-    if tag is None:
-        return None
-    base = pw_aff_to_expr(get_hw_axis_base_for_codegen(loopy_kernel, iname).to_pw_aff())
-    axis = LocalHardwareAxisIndex if isinstance(tag, LocalInameTag) else GroupHardwareAxisIndex
-    return None if prim.is_zero(base) else prim.flattened_sum([axis(tag.axis), base])
+    names = points.get_var_names_not_none(SET)
+    tags = {place: kernel.hardware_axes.get(name) for place, name in enumerate(names)}
+    places = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
+    # Loopy numbers the work-items of an axis from the first value of its loop.
+    firsts = {axis: _first(kernel, names[place]) for axis, place in places.items()}
+    leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
+    points = _in_iterations(kernel, launch, points, loops, leaning)
+    for axis, extent in idle_axes.items():
+        values = isl.Set.from_pw_aff(extent).apply(isl.Map("{ [extent] -> [x]: 0 <= x < extent }"))
+        places[axis], firsts[axis], points = points.dim(SET), 0, points.flat_product(values)
+    if not places:
+        return points
+    weights = _weights(launch, max(places))
+    axes = [_Axis(places[axis], firsts[axis], weights[axis]) for axis in sorted(places)]
+    # Boxes: every sub-group consists of whole rows of a group, or of a part of one row.
+    are_boxes = all(size % weight == 0 or weight % size == 0 for weight in weights)
+    if (are_boxes and len(leaning) <= 1) or not _is_constant(launch, max(places)):
+        return _numbered(points, axes, size)
+    return _lane_by_lane(points, axes, [range(_extent(launch, axis)) for axis in sorted(places)], size)
 
 
-# }}}
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A local axis: its place in points, its first value, and the weight of its index in work-item numbers."""
+
+    place: int
+    first: int
+    weight: int
+
+    @property
+    def number(self) -> str:
+        """Return the term that the axis adds to the number of a work-item."""
+        return f"{self.weight}*(x{self.place} - {self.first})"
 
 
-# {{{ loops executed at once, as vector operations
+def _numbered(points: isl.Set, axes: Sequence[_Axis], size: int) -> isl.Set:
+    """Return *points* with the sub-group number in place of the axes *axes*."""
+    before = ", ".join(f"x{place}" for place in range(points.dim(SET)))
+    others = [f"x{place}" for place in range(points.dim(SET)) if place not in {axis.place for axis in axes}]
+    number = f"floor(({' + '.join(axis.number for axis in axes)})/{size})"
+    return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*others, number])}] }}"))
 
 
-NOT_IN_VECTORS = (AssertionError, NotImplementedError, UnsupportedExpressionError, UnvectorizableError, ValueError)
-"""exceptions of Loopy's vectorizability checker, intended or not, for what is not a vector operation"""
+def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range], size: int) -> isl.Set:
+    """Return the result of :func:`_numbered` as a union over the lanes of each sub-group.
 
-
-class VectorLoop:
-    """A loop that an instruction executes as one vector operation."""
-
-    def __init__(self, kernel: Kernel, iname: str) -> None:
-        """Check the loop over *iname*."""
-        self.iname = iname
-        length: Any = kernel.loopy_kernel.get_constant_iname_length(iname)
-        self.length = int(length)
-        """vector length"""
-        self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, self.length)
-
-    def is_vector(self, expression: Any) -> bool:
-        """Return whether *expression* has a value for each iteration of the loop, or one value for all."""
-        try:
-            return self._is_vector(expression)
-        except NOT_IN_VECTORS:  # e.g. a function call at a place that Loopy's checker does not visit
-            return True
-
-    def stores(self, assignment: Assignment) -> bool:
-        """Return whether Loopy writes *assignment* as one operation; raises any of :data:`NOT_IN_VECTORS`.
-
-        Loopy does not check all operands and may then generate invalid code; this method checks all of them.
-        """
-        stores, computes = self._is_vector(assignment.assignee), self._is_vector(assignment.expression)
-        for leaf in DependencyMapper(include_subscripts=True)(assignment.expression):
-            self._is_vector(leaf)
-        return stores or not computes
-
-
-def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | None:
-    """Return the loop that *instruction* executes as one vector operation; None if there is none.
-
-    Loopy unrolls the loop if it cannot vectorize it, or if some iterations are skipped.
+    Most lanes execute the same points as another lane, or a subset. If sub-groups end inside a row, counting this union
+    is much faster, and gives shorter formulas, than counting with an integer division.
     """
-    tagged = (name for name in instruction.within_inames if kernel.loopy_kernel.iname_tags_of_type(name, VectorizeTag))
-    iname = next(tagged, None)
-    if iname is None or not isinstance(instruction, Assignment) or instruction.atomicity:
-        return None
-    try:
-        loop = VectorLoop(kernel, iname)
-        at_once = loop.stores(instruction) and _is_whole(kernel, instruction.within_inames, iname)
-    except NOT_IN_VECTORS:
-        return None
-    return loop if at_once else None
+    lanes: dict[int, isl.Set] = {}
+    for values in product(*ranges):
+        own = points
+        for axis, value in zip(axes, values, strict=True):
+            own = own.fix_val(SET, axis.place, isl.Val(axis.first + value))
+        for place in sorted((axis.place for axis in axes), reverse=True):
+            own = own.project_out(SET, place, 1)
+        number = sum(axis.weight * value for axis, value in zip(axes, values, strict=True)) // size
+        others = lanes.setdefault(number, own)
+        lanes[number] = others if own.is_subset(others) else others.union(own)
+    last = points.dim(SET) - len(axes)
+    return reduce(
+        isl.Set.union,
+        (each.coalesce().add_dims(SET, 1).fix_val(SET, last, isl.Val(number)) for number, each in lanes.items()),
+    )
 
 
-def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
-    """Return whether the loop over *iname* always executes all of its iterations.
+def _in_iterations(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, leaning: frozenset[str]) -> isl.Set:
+    """Return *points* with the values of *leaning* loops, which start differently in lanes, as iteration numbers."""
+    names = points.get_var_names_not_none(SET)
+    if not leaning:
+        return points
+    order = launch.nested(names)
+    starts = [loop_start(kernel, loops, names, order[order.index(name) + 1 :], name) for name in sorted(leaning)]
+    together = reduce(isl.Map.flat_range_product, starts)
+    before = ", ".join(f"x{place}" for place in range(len(names)))
+    after = ", ".join(f"y{place}" for place in range(len(starts)))
+    numbers = {name: f"x{names.index(name)} - y{place}" for place, name in enumerate(sorted(leaning))}
+    iterations = ", ".join(numbers.get(name, f"x{place}") for place, name in enumerate(names))
+    started = together.intersect_domain(points).wrap()
+    return started.apply(isl.Map(f"{{ [[{before}] -> [{after}]] -> [{iterations}] }}"))
 
-    With slabs, all but the last one do; the last one executes element by element but is counted as a vector operation.
-    """
-    if any(any(slabs) for slabs in kernel.loopy_kernel.iname_slab_increments.values()):
-        return True
-    assumed = isl.Set.from_basic_set(kernel.assumptions)
-    points = kernel.domain(inames).intersect_params(assumed)
-    kind, place = points.get_var_dict()[iname]
-    anywhere = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
-    first, last = points.dim_min_val(place), points.dim_max_val(place)
-    return points.is_equal(anywhere.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last))
+
+def loop_start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
+    """Return the map from points over *names* to the first value of *loop* there; *inner* are the loops inside it."""
+    around = bounding_around(kernel, names, loop, inner)
+    everything = ", ".join(f"x{place}" for place in range(len(names)))
+    outside = ", ".join(f"x{names.index(name)}" for name in around)
+    first = first_values(loops(frozenset([*around, loop])), around, loop)
+    return isl.Map(f"{{ [{everything}] -> [{outside}] }}").apply_range(first)
+
+
+def _first(kernel: Kernel, iname: str) -> int:
+    first = kernel.domain([iname]).dim_min_val(0)
+    if not first.is_int():
+        raise UncountableError(f"cannot count sub-groups: the first value of {iname} depends on a size")
+    return as_int(first)
+
+
+def _weights(launch: Launch, last: int) -> list[int]:
+    """Return the difference of work-item numbers between neighbors along each local axis up to *last*."""
+    weights = [1]
+    for axis in range(last):
+        weights.append(weights[-1] * _extent(launch, axis))
+    return weights
+
+
+def _extent(launch: Launch, axis: int) -> int:
+    if axis not in launch.local_axes:
+        return 1
+    if not _is_constant(launch, axis):
+        raise UncountableError(
+            f"cannot count sub-groups: the extent of l.{axis} depends on a size: {launch.local_axes[axis]}"
+        )
+    return as_int(launch.local_axes[axis].max_val())
+
+
+def _is_constant(launch: Launch, axis: int) -> bool:
+    return axis not in launch.local_axes or launch.local_axes[axis].is_cst()
 
 
 # }}}

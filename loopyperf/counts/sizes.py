@@ -25,7 +25,7 @@ from pymbolic import parse
 
 from loopyperf.counts.item import Item, item_named
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.polyhedral.isl_values import as_int
+from loopyperf.polyhedral.sets import as_int
 from loopyperf.units import number_in_words
 
 BITS = 62

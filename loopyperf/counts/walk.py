@@ -35,13 +35,10 @@ from loopyperf.counts.arithmetic import (
     number_type,
     real_functions,
 )
-from loopyperf.counts.atomic_updates import atomically_added, is_atomic
-from loopyperf.counts.conditions import Conditions, Guard, disjoint_conditions
-from loopyperf.counts.generated_code import GeneratedCode
+from loopyperf.counts.conditions import Conditions, Guard, Selects, disjoint_conditions
+from loopyperf.counts.generated_code import GeneratedCode, VectorLoop, vector_loop
 from loopyperf.counts.item import Access, Direction, Kind, Operation
-from loopyperf.counts.loops import VectorLoop, vector_loop
-from loopyperf.counts.memory_accesses import linear_reference, reference
-from loopyperf.counts.selects import Selects
+from loopyperf.counts.memory_accesses import atomically_added, is_atomic, linear_reference, reference
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.steps import (
     Definition,

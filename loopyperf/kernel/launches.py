@@ -32,8 +32,7 @@ from pytools.tag import Tag
 
 from loopyperf.display import Note
 from loopyperf.polyhedral.expressions import Same
-from loopyperf.polyhedral.isl_values import as_int
-from loopyperf.polyhedral.sets import SetMemory, projected
+from loopyperf.polyhedral.sets import SetMemory, as_int, projected
 
 SUBJECTS = "<subjects>"
 """placeholder for the list of subjects in a sentence"""

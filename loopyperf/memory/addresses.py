@@ -22,12 +22,11 @@ from loopyperf.idg.warps.warp_classes import Integers
 from loopyperf.idg.warps.warp_iterations import WarpIterations
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
-from loopyperf.memory.loaded_index import followed
 from loopyperf.memory.residues import AddressStride, Loops
-from loopyperf.memory.rows import APART, RowIndex, Visit, is_data, row_index
+from loopyperf.memory.rows import APART, RowIndex, Visit, followed, is_data, row_index
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.isl_values import as_int
+from loopyperf.polyhedral.sets import as_int
 
 ALWAYS_NUMBERED = 2**15
 """sizes below this limit cannot overflow 64 bits in products of three and a few bits more"""

@@ -18,8 +18,7 @@ import numpy as np
 
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.loaded_index import Scattered
-from loopyperf.memory.rows import APART
+from loopyperf.memory.rows import APART, Scattered
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.memory.touched_sectors import (
     ByArray,
@@ -452,8 +451,8 @@ PARTS = 1000
 
 
 @dataclass(frozen=True)
-class Cache:
-    """A cache with a capacity in bytes, and the launch whose accesses it serves."""
+class LayerConditions:
+    """What a cache with a capacity in bytes fetches for the launch whose accesses it serves."""
 
     sets: WorkingSets
     capacity: float

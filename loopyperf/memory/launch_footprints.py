@@ -35,15 +35,14 @@ from loopyperf.kernel.integers import with_values
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
 from loopyperf.memory.index_values import lane_axes_of_data
-from loopyperf.memory.loaded_index import Located, Scattered, located
-from loopyperf.memory.rows import APART, Indices, Visit, branches, is_data
+from loopyperf.memory.rows import APART, Indices, Located, Scattered, Visit, branches, is_data, located
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.memory.touched_sectors import Touched
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet
 from loopyperf.polyhedral.points import affine_map, at_sizes
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map
+from loopyperf.polyhedral.sets import as_int
 
 SET = isl.dim_type.set
 DIV = isl.dim_type.div

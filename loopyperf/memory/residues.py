@@ -12,10 +12,9 @@ import numpy as np
 
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.warp_classes import Integers
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box, Points, points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
-from loopyperf.polyhedral.sets import tied_together
+from loopyperf.polyhedral.sets import as_int, tied_together
 
 # {{{ iterations that are visited one by one: all of them or, if there are too many, a sample
 #

@@ -7,9 +7,8 @@ from itertools import chain
 from math import inf
 
 from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
-from loopyperf.counts.atomic_updates import IN_LOOPS, IN_SLICES, ON_ANY_MEMORY, SLICE
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory_accesses import Update
+from loopyperf.counts.memory_accesses import IN_LOOPS, IN_SLICES, ON_ANY_MEMORY, SLICE, Update
 from loopyperf.counts.sizes import check_64_bit
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, with_traffic

@@ -17,7 +17,7 @@ from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import DRAM, global_levels
 from loopyperf.device.parts import Lanes, Per
 from loopyperf.idg.program import Opcode
-from loopyperf.memory.footprints import FIRST, Cache, Window, WorkingSets, working_sets
+from loopyperf.memory.footprints import FIRST, LayerConditions, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.memory.sectors import LINE, SECTOR
@@ -351,7 +351,7 @@ class Groups:
 
         Sectors of an array that were stored before are not fetched, to the extent that the cache holds them.
         """
-        cache, window = Cache(self._sets, room), self.window
+        cache, window = LayerConditions(self._sets, room), self.window
         loaded, stored = ({way.array for way in ways if way.kind == kind} for kind in ("load", "store"))
         together = cache.fetched(window)
         found = {way: together[way.array] for way in ways if way.array in together}

@@ -22,8 +22,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
 from loopyperf.pipeline.expression_code import Code, codes_of, decoded, decoded_body, decoded_edge
 from loopyperf.polyhedral.affine import Opaque
-from loopyperf.polyhedral.expressions import Same
-from loopyperf.polyhedral.ranges import Range, any_holds, bounds, divisors_of, mentions, truth, variation
+from loopyperf.polyhedral.expressions import Range, Same, any_holds, bounds, divisors_of, mentions, truth, variation
 
 LONGEST_PERIOD = 64
 """largest period considered; conditions with larger divisors are treated as aperiodic"""

@@ -19,8 +19,8 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.polyhedral.affine import Affine, Atom, Floor, names_of_variable
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial
+from loopyperf.polyhedral.sets import as_int
 
 
 @dataclass(frozen=True, slots=True)

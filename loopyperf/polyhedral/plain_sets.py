@@ -10,8 +10,8 @@ from functools import lru_cache, reduce
 
 import islpy as isl
 
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box
+from loopyperf.polyhedral.sets import as_int
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

@@ -21,7 +21,7 @@ from loopy.symbolic import SubstitutionMapper, aff_to_expr, set_to_cond_expr
 from pymbolic.mapper import Mapper
 
 from loopyperf.errors import UncountableError
-from loopyperf.polyhedral.isl_values import as_int
+from loopyperf.polyhedral.sets import as_int
 
 PARAM = isl.dim_type.param
 CASES = 4

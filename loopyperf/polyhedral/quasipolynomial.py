@@ -25,9 +25,8 @@ from loopyperf.polyhedral.closed_form import (
 )
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
 from loopyperf.polyhedral.expressions import Same
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
-from loopyperf.polyhedral.sets import without_tiles
+from loopyperf.polyhedral.sets import as_int, without_tiles
 
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div

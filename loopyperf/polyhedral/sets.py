@@ -12,12 +12,19 @@ from typing import Generic, TypeVar
 
 import islpy as isl
 
-from loopyperf.polyhedral.isl_values import as_int
-
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 Groups = tuple[frozenset[int], ...]
+
+
+def as_int(value: isl.Val) -> int:
+    """Return the integer *value*, like ``value.to_python()``, which loses the 32 bytes of text that it parses.
+
+    Raises :class:`ValueError` if *value* is not an integer.
+    """
+    number = value.get_num_si()  # 0 if it has more than 64 bits
+    return number if value.is_int() and (number or value.is_zero()) else value.to_python()
 
 
 # {{{ caches and copies

@@ -38,11 +38,10 @@ from loopy.symbolic import IdentityMapper, get_dependencies
 from numpy.typing import NDArray
 
 from loopyperf.calibration.choice import chosen_device
-from loopyperf.counts.atomic_updates import atomically_added, is_atomic
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.item import Access, MemorySpace, Operation
 from loopyperf.counts.kernel_counts import KernelCounts, Tally, memory_references
-from loopyperf.counts.memory_accesses import Reference
+from loopyperf.counts.memory_accesses import Reference, atomically_added, is_atomic
 from loopyperf.counts.property_vector import Totals
 from loopyperf.counts.sizes import Typical, admitted_values, priced
 from loopyperf.device.description import Device

@@ -5,9 +5,8 @@ from fractions import Fraction
 import islpy as isl
 import pytest
 
-from loopyperf.counts.footprint import large_sizes, spacious_sizes
 from loopyperf.counts.kernel_counts import count_kernel
-from loopyperf.counts.stride_classes import stride_class
+from loopyperf.counts.stride_classes import large_sizes, spacious_sizes, stride_class
 from loopyperf.kernel import Kernel, load_kernel
 from tests.counts.small_kernels import array, kernel, lanes, sizes
 

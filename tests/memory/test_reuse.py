@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import Kernel
-from loopyperf.memory.footprints import Cache, Window, WorkingSets, working_sets
+from loopyperf.memory.footprints import LayerConditions, Window, WorkingSets, working_sets
 from tests.idg.patterns import flat, written
 from tests.profiles import source_profile
 
@@ -27,7 +27,9 @@ def lines(sets: WorkingSets, window: Window) -> dict[str, int]:
 def fetched(sets: WorkingSets, lines_of_cache: int, groups: range | None = None) -> dict[str, int]:
     """Return array -> lines that a cache of *lines_of_cache* lines fetches for *groups* (None: for all groups)."""
     window = sets.footprints.window({0: groups} if groups else {}, {})
-    return {array: int(each.lines) for array, each in Cache(sets, lines_of_cache * LINE).fetched(window).items()}
+    return {
+        array: int(each.lines) for array, each in LayerConditions(sets, lines_of_cache * LINE).fetched(window).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +78,10 @@ def test_groups_touch_rows_and_columns_of_matrices(product: WorkingSets) -> None
 def test_reuse_in_the_next_iteration_needs_a_small_cache(product: WorkingSets) -> None:
     one = product.footprints.window({0: range(1), 1: range(1)}, {})
     # Two iterations of k touch one or two lines of a, and 2 of b; a line of a is used in 32 iterations.
-    found = Cache(product, 4 * LINE).fetched(one)
+    found = LayerConditions(product, 4 * LINE).fetched(one)
     assert (round(found["a"].lines), round(found["b"].lines)) == (3, 64)
     # Without a cache, each iteration fetches a line of each.
-    none = Cache(product, 0).fetched(one)
+    none = LayerConditions(product, 0).fetched(one)
     assert (int(none["a"].lines), int(none["b"].lines)) == (64, 64)
 
 

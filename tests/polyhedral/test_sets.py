@@ -15,10 +15,9 @@ from loopyperf.memory.touched_sectors import touched_by, touched_by_boxes
 from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.shape import PeriodicIterations, Surroundings
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.number_by_place import DigitExpansion, ListedNumber, number_by_place
+from loopyperf.polyhedral.expressions import bounds, divisors_of, mentions, truth, variation
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
-from loopyperf.polyhedral.points import Box, affine_map, boxed
-from loopyperf.polyhedral.ranges import bounds, divisors_of, mentions, truth, variation
+from loopyperf.polyhedral.points import Box, DigitExpansion, ListedNumber, affine_map, boxed, number_by_place
 from loopyperf.polyhedral.sets import dimension_interval, factors, without_tiles
 from tests.idg.rolled_graphs import OF_INNER
 from tests.polyhedral.random_sets import GRID, boxes, constraints, counted, fixed

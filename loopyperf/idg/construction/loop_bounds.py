@@ -20,10 +20,9 @@ from loopyperf.idg.warps.warp_classes import Integers, Loops
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Membership, membership
 from loopyperf.polyhedral.quasipolynomial import affine_of
-from loopyperf.polyhedral.sets import SetMemory, dimension_interval, names_involved, projected, tied_to
+from loopyperf.polyhedral.sets import SetMemory, as_int, dimension_interval, names_involved, projected, tied_to
 
 # {{{ slabs: ranges of the group index for which Loopy generates separate code, ``split_iname(..., slabs=...)``
 #

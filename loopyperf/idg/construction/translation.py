@@ -11,11 +11,10 @@ import pymbolic.primitives as prim
 from loopy.kernel.instruction import Assignment
 from loopy.symbolic import get_dependencies
 
-from loopyperf.counts.atomic_updates import atomically_added, is_atomic, update_of
 from loopyperf.counts.conditions import Guard, parts, plain_text
 from loopyperf.counts.item import Access, Overhead
 from loopyperf.counts.lanes import has_call
-from loopyperf.counts.memory_accesses import Reference, resolved
+from loopyperf.counts.memory_accesses import Reference, atomically_added, is_atomic, resolved, update_of
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.steps import Step, Value
 from loopyperf.counts.walk import Walk

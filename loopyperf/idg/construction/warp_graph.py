@@ -41,9 +41,9 @@ from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine, Symbol
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Points
 from loopyperf.polyhedral.polynomial import Polynomial
+from loopyperf.polyhedral.sets import as_int
 
 # {{{ idle instructions: a warp reaches them with no active lane; other warps of the launch execute them
 #

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.idg.warps.warp_classes import WarpKind
-from loopyperf.polyhedral.number_by_place import LISTED
-from loopyperf.polyhedral.points import Box, Points, contained, points_listed
+from loopyperf.polyhedral.points import LISTED, Box, Points, contained, points_listed
 from loopyperf.polyhedral.sets import SetMemory
 
 MOST_RUNS = 512

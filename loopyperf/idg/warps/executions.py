@@ -37,9 +37,8 @@ from loopyperf.idg.warps.warp_iterations import Lockstep, WarpIterations, condit
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box, Points, affine_map, at_sizes, boxed, fixed, image, union
-from loopyperf.polyhedral.sets import SetMemory
+from loopyperf.polyhedral.sets import SetMemory, as_int
 
 
 class LoopIterations:

@@ -28,15 +28,22 @@ from loopy.symbolic import aff_to_expr, get_dependencies
 from numpy.typing import NDArray
 
 from loopyperf.counts.conditions import Guard, guards
-from loopyperf.counts.loops import vector_loop
+from loopyperf.counts.generated_code import vector_loop
 from loopyperf.counts.memory_accesses import value_at
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
-from loopyperf.polyhedral.isl_values import as_int
-from loopyperf.polyhedral.number_by_place import LISTED, DigitExpansion, ListedNumber, number_by_place
-from loopyperf.polyhedral.points import Points, fixed, points_listed, without_dimensions
-from loopyperf.polyhedral.sets import SetMemory, groups
+from loopyperf.polyhedral.points import (
+    LISTED,
+    DigitExpansion,
+    ListedNumber,
+    Points,
+    fixed,
+    number_by_place,
+    points_listed,
+    without_dimensions,
+)
+from loopyperf.polyhedral.sets import SetMemory, as_int, groups
 
 Integers = NDArray[np.int64]
 

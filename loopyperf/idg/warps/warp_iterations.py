@@ -11,16 +11,14 @@ import numpy as np
 import pymbolic.primitives as prim
 from loopy.symbolic import IdentityMapper, aff_to_expr, pw_aff_to_expr, set_to_cond_expr
 
-from loopyperf.counts.loops import LoopPoints, leaning_loops
-from loopyperf.counts.sub_groups import Loops, loop_start
+from loopyperf.counts.loops import LoopPoints, Loops, leaning_loops, loop_start
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.isl_values import as_int
 from loopyperf.polyhedral.points import Box, Points, fixed, without_dimensions
-from loopyperf.polyhedral.sets import SetMemory
+from loopyperf.polyhedral.sets import SetMemory, as_int
 
 # {{{ loops with a lane-dependent start ("leaning" loops)
 #
