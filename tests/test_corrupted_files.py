@@ -31,8 +31,6 @@ import loopyperf as lpp
 from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fits import fit_document, load_fit
 from loopyperf.calibration.residual_model import load_residual_model, residual_document
-from loopyperf.counts import transcription
-from loopyperf.counts.kernel_counts import KernelCounts
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.measurement.archive import read_archive
@@ -235,17 +233,11 @@ def predicted_counters() -> Counters:
     return lpp.counters(doubled(group=256), n=2**20, device="nvidia-rtx-2080-ti")
 
 
-def by_counts(path: Path) -> list[float]:
-    counted = transcription.read_counts(path.read_bytes())
-    totals = KernelCounts.of(counted).properties().evaluate(n=4096)
-    return [float(each) for each in totals.values()]
-
-
 def by_answer(path: Path) -> list[float]:
     try:
         _, time = answers.read_answer(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise transcription.TranscriptError(f"{error!s:.300}") from error
+        raise lpp.LoopyperfError(f"{error!s:.300}") from error
     return [float(time.seconds), *(float(row.seconds) for row in time.breakdown.rows)]
 
 
@@ -300,8 +292,6 @@ def original(name: str) -> bytes:
         return PROFILES[name].encode()
     if name == "description":
         return (BUNDLED / "nvidia-titan-v.toml").read_bytes()
-    if name == "counts":
-        return transcription.counts_as_json(lpp.count(doubled()))
     if name == "answer":
         found = lpp.estimate(doubled(), n=4096, device="nvidia-v100", model="roofline")
         return answers.answer_as_json(("k", ModelTime(float(found.seconds), found.breakdown, notes=found.notes)))
@@ -322,7 +312,6 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Document], bytes], Calla
     "page raw": (by_profile, as_cells, cells_of),
     "KTT": (by_profile, as_json, json.loads),
     "benchmark_hub": (by_profile, as_json, json.loads),
-    "counts": (by_counts, as_json, json.loads),
     "answer": (by_answer, as_json, lambda content: {"answer": json.loads(content)}),
 }
 SUFFIXES = {"description": ".toml", "archive": ".jsonl", "archive.xz": ".jsonl.xz"}

@@ -72,7 +72,7 @@ class Tally:
     """number of executions as a function of the sizes"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KernelCounts(Shown):
     """Operations, memory accesses and overheads of a kernel, as exact functions of its sizes.
 

@@ -1,108 +1,51 @@
-"""Kernel counts as JSON, with an exact round trip.
+"""Kernel counts as JSON for the cache, with an exact round trip.
 
 Polynomials and assumptions are in isl's notation. Repeated values are stored once in a table and referenced by index,
-so that shared counts are shared again after reading.
+so that shared counts are shared again after reading. The cache trusts its files, which are of the same version.
 """
 
-import re
-from collections.abc import Iterable
+from dataclasses import astuple
 from fractions import Fraction
-from typing import Annotated, TypeVar
+from typing import Any
 
 import islpy as isl
 import msgspec
 
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.item import Access, Item, Operation, Overhead
+from loopyperf.counts.item import Access, Item, MemorySpace, Operation, Overhead
 from loopyperf.counts.kernel_counts import KernelCounts, Signature, Tally
-from loopyperf.errors import LoopyperfError, brief
+from loopyperf.errors import brief
 from loopyperf.kernel.kernel import Group
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
-SCHEMA = 4
-"""schema version of the format; no other version is read"""
-LONGEST = 2**20
-"""most characters of a set or polynomial in isl's notation"""
-DEEPEST = 100
-"""most nested brackets; isl parses them by recursion"""
-GREATEST = 64
-"""highest power of a size; isl expands powers"""
-
-Value = TypeVar("Value")
+ITEMS: dict[str, type[Item]] = {each.__name__: each for each in (Operation, Access, Overhead)}
 
 
-class TranscriptError(LoopyperfError):
-    """Data that is not a transcript of kernel counts, or was written by another version."""
-
-
-# {{{ format
-
-
-Place = Annotated[int, msgspec.Meta(ge=0)]
-"""index into a table; negative indices are invalid"""
-Ratio = Annotated[str, msgspec.Meta(pattern="^-?[0-9]{1,4000}(/[1-9][0-9]{0,4000})?$")]
-"""exact number"""
-
-
-class _Tally(msgspec.Struct, frozen=True, array_like=True):
-    launch: Place
-    source: Place
-    item: Place
-    number: Ratio
-    executions: Place
-
-
-class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    schema: int
+class _Transcript(msgspec.Struct, frozen=True):
     kernel: str
-    assumptions: Annotated[str, msgspec.Meta(max_length=LONGEST)]
+    assumptions: str
     group: Group
     contiguous: tuple[str, ...]
     counting: Counting
     sub_group_size: int | None
     assumed: tuple[str, ...]
-    names: tuple[str, ...]
-    """names of launches and sources"""
-    operations: tuple[Operation, ...]
-    accesses: tuple[Access, ...]
-    overheads: tuple[Overhead, ...]
-    """items are numbered through operations, accesses and overheads"""
-    polynomials: tuple[Annotated[str, msgspec.Meta(max_length=LONGEST)], ...]
-    tallies: tuple[_Tally, ...]
+    items: tuple[tuple[Any, ...], ...]
+    """name of the class, and the fields"""
+    polynomials: tuple[str, ...]
+    tallies: tuple[tuple[str, str, int, str, int], ...]
+    """launch, source, place of the item, number, place of the polynomial"""
 
 
 _decoder = msgspec.json.Decoder(_Transcript)
 
-# }}}
-
 
 def counts_as_json(counted: KernelCounts) -> bytes:
     """Return *counted* as JSON."""
-    return msgspec.json.encode(_written(counted))
-
-
-def read_counts(transcript: bytes) -> KernelCounts:
-    """Return the counts that :func:`counts_as_json` wrote; raises :class:`TranscriptError` for anything else."""
-    try:
-        return _restored(_decoder.decode(transcript))
-    except (msgspec.MsgspecError, isl.Error, ValueError, ArithmeticError, IndexError, RecursionError) as error:
-        raise TranscriptError(f"not a transcript of kernel counts: {brief(error)}") from error
-
-
-# {{{ writing
-
-
-def _written(counted: KernelCounts) -> _Transcript:
-    tallies = counted.tallies
-    named = (name for tally in tallies for name in (tally.launch, tally.source))
-    names = tuple(dict.fromkeys(named))
-    items = dict.fromkeys(tally.item for tally in tallies)
-    operations, accesses, overheads = _of_kind(Operation, items), _of_kind(Access, items), _of_kind(Overhead, items)
-    counts = dict.fromkeys(Same(tally.executions) for tally in tallies)
-    name, item, count = _places(names), _places((*operations, *accesses, *overheads)), _places(counts)
-    return _Transcript(
-        schema=SCHEMA,
+    items = {item: place for place, item in enumerate(dict.fromkeys(tally.item for tally in counted.tallies))}
+    counts = dict.fromkeys(Same(tally.executions) for tally in counted.tallies)
+    places = {key: place for place, key in enumerate(counts)}
+    transcript = _Transcript(
         kernel=counted.kernel.name,
         assumptions=str(counted.kernel.assumptions),
         group=counted.kernel.group,
@@ -110,82 +53,42 @@ def _written(counted: KernelCounts) -> _Transcript:
         counting=counted.counting,
         sub_group_size=counted.sub_group_size,
         assumed=tuple(map(str, counted.assumed)),
-        names=names,
-        operations=operations,
-        accesses=accesses,
-        overheads=overheads,
-        polynomials=tuple(key.value.transcript for key in counts),
+        items=tuple((type(item).__name__, *astuple(item)) for item in items),
+        polynomials=tuple(str(key.value.polynomial) for key in counts),
         tallies=tuple(
-            _Tally(name[t.launch], name[t.source], item[t.item], str(t.number), count[Same(t.executions)])
-            for t in tallies
+            (each.launch, each.source, items[each.item], str(each.number), places[Same(each.executions)])
+            for each in counted.tallies
         ),
     )
+    return msgspec.json.encode(transcript)
 
 
-def _of_kind(kind: type[Value], values: Iterable[object]) -> tuple[Value, ...]:
-    return tuple(value for value in values if isinstance(value, kind))
-
-
-def _places(values: Iterable[Value]) -> dict[Value, int]:
-    return {value: place for place, value in enumerate(values)}
-
-
-# }}}
-
-
-# {{{ reading
+def read_counts(transcript: bytes) -> KernelCounts:
+    """Return the counts that :func:`counts_as_json` wrote; raises :class:`ValueError` for anything else."""
+    try:
+        return _restored(_decoder.decode(transcript))
+    except (msgspec.MsgspecError, isl.Error, ArithmeticError, LookupError, TypeError) as error:
+        raise ValueError(f"not a transcript of kernel counts: {brief(error)}") from error
 
 
 def _restored(transcript: _Transcript) -> KernelCounts:
-    if transcript.schema != SCHEMA:
-        raise ValueError(f"schema {transcript.schema}, expected {SCHEMA}")
-    names = transcript.names
-    items: tuple[Item, ...] = (*transcript.operations, *transcript.accesses, *transcript.overheads)
-    _check_notation((transcript.assumptions, *transcript.polynomials))
     assumptions = isl.BasicSet(transcript.assumptions)
-    counts = [_count(text, assumptions) for text in transcript.polynomials]
+    counts = [QuasiPolynomial(isl.PwQPolynomial(text), assumptions) for text in transcript.polynomials]
+    items = [_item(*fields) for fields in transcript.items]
     return KernelCounts(
         kernel=Signature(transcript.kernel, assumptions, transcript.group, frozenset(transcript.contiguous)),
         counting=transcript.counting,
         tallies=tuple(
-            Tally(names[t.launch], names[t.source], items[t.item], _number(t.number), counts[t.executions])
-            for t in transcript.tallies
+            Tally(launch, source, items[item], Fraction(number) if "/" in number else int(number), counts[executions])
+            for launch, source, item, number, executions in transcript.tallies
         ),
         sub_group_size=transcript.sub_group_size,
         assumed=transcript.assumed,
     )
 
 
-TOKEN = re.compile(r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?:\^|\*\*)\s*(?P<power>\d+)")
-
-
-def _check_notation(texts: Iterable[str]) -> None:
-    """Raise :class:`ValueError` for text that isl would parse too slowly or crash on."""
-    for text in texts:
-        within, closed = [1], 1  # highest power in each open bracket; in the last closed one, whose power may follow
-        for token in TOKEN.finditer(text):
-            if token["open"]:
-                within.append(1)
-            elif token["close"] and len(within) > 1:
-                closed = within.pop()
-                within[-1] = max(within[-1], closed)
-            elif token["power"]:
-                base = closed if text[max(0, token.start() - 9) : token.start()].rstrip().endswith(")") else 1
-                within[-1] = max(within[-1], base * int(token["power"][:9]))
-            if len(within) > DEEPEST or within[-1] > GREATEST:
-                raise ValueError(f"brackets nested deeper than {DEEPEST}, or a power above {GREATEST}: {text:.80}")
-
-
-def _count(text: str, assumptions: isl.BasicSet) -> QuasiPolynomial:
-    """Return the count written as *text*; it must be over the sizes of *assumptions* and finite."""
-    count = QuasiPolynomial.read(text, assumptions)
-    if not count.polynomial.get_domain_space().is_equal(assumptions.get_space()) or "NaN" in text or "infty" in text:
-        raise ValueError(f"not a count over {assumptions}: {text:.80}")
-    return count
-
-
-def _number(text: str) -> int | Fraction:
-    return Fraction(text) if "/" in text else int(text)
-
-
-# }}}
+def _item(name: str, *fields: Any) -> Item:
+    if name == "Access":
+        direction, space, bits, stride = fields
+        return Access(direction, MemorySpace(space), bits, stride)
+    return ITEMS[name](*fields)

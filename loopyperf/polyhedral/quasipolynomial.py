@@ -86,20 +86,6 @@ class QuasiPolynomial:
 
     # }}}
 
-    # {{{ serialization
-
-    @property
-    def transcript(self) -> str:
-        """Return the polynomial in isl's notation."""
-        return str(self.polynomial)
-
-    @staticmethod
-    def read(transcript: str, assumptions: isl.BasicSet) -> "QuasiPolynomial":
-        """Return the count with this :attr:`transcript`; raises :class:`islpy.Error` if it is invalid."""
-        return QuasiPolynomial(isl.PwQPolynomial(transcript), assumptions)
-
-    # }}}
-
     # {{{ arithmetic
 
     def __add__(self, other: "QuasiPolynomial") -> "QuasiPolynomial":

@@ -11,7 +11,7 @@ import pytest
 from parts.multipole_expansion import multipole_expansion
 
 from loopyperf.counts.kernel_counts import KernelCounts, Tally, count_kernel
-from loopyperf.counts.transcription import TranscriptError, counts_as_json, read_counts
+from loopyperf.counts.transcription import counts_as_json, read_counts
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from tests.counts import small_accesses, small_loops, small_schedules, small_vectors
@@ -98,18 +98,15 @@ def test_invalid_transcripts_are_rejected() -> None:
     transcript = counts_as_json(count_kernel(load_kernel(doubled())))
     document = msgspec.json.decode(transcript)
     others = [
-        document | {"schema": 0},
-        document | {"schema": 2},
-        document | {"more": 1},
         {key: value for key, value in document.items() if key != "tallies"},
         document | {"polynomials": ["[n] -> { n"]},
         document | {"polynomials": []},
         document | {"assumptions": "n > 1"},
-        document | {"operations": [{"kind": "guess", "dtype": "f32"}]},
+        document | {"items": [["Operation", "add"]]},
         [],
     ]
     for invalid in (b"", transcript[:-1], b"\x80", *map(msgspec.json.encode, others)):
-        with pytest.raises(TranscriptError, match="not a transcript of kernel counts"):
+        with pytest.raises(ValueError, match="not a transcript of kernel counts"):
             read_counts(invalid)
 
 
