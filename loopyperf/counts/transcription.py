@@ -73,7 +73,7 @@ def read_counts(transcript: bytes) -> KernelCounts:
 
 def _restored(transcript: _Transcript) -> KernelCounts:
     assumptions = isl.BasicSet(transcript.assumptions)
-    counts = [QuasiPolynomial(isl.PwQPolynomial(text), assumptions) for text in transcript.polynomials]
+    counts = [QuasiPolynomial.read(text, assumptions) for text in transcript.polynomials]
     items = [_item(*fields) for fields in transcript.items]
     return KernelCounts(
         kernel=Signature(transcript.kernel, assumptions, transcript.group, frozenset(transcript.contiguous)),

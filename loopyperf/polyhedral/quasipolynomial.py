@@ -84,6 +84,11 @@ class QuasiPolynomial:
         zero = isl.PwAff.zero_on_domain(isl.LocalSpace.from_space(aligned.get_domain_space()))
         return QuasiPolynomial(isl.PwQPolynomial.from_pw_aff(aligned.max(zero)), assumptions).simplified()
 
+    @staticmethod
+    def read(transcript: str, assumptions: isl.BasicSet) -> "QuasiPolynomial":
+        """Return the count written as *transcript* in isl's notation; raises :class:`islpy.Error` if it is invalid."""
+        return QuasiPolynomial(isl.PwQPolynomial(transcript), assumptions)
+
     # }}}
 
     # {{{ arithmetic
