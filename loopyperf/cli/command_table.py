@@ -11,12 +11,11 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem, add_completion_class
+from click.shell_completion import CompletionItem
 from rich.text import Text
 
 from loopyperf.cli import ended_by
-from loopyperf.cli.completion import BashWords
-from loopyperf.cli.streams import is_quiet, is_verbose, loudness, own_loudness, standard_error
+from loopyperf.cli.options import is_quiet, is_verbose, loudness, own_loudness, standard_error
 from loopyperf.errors import (
     LoopyperfError,
     LoopyperfWarning,
@@ -73,10 +72,18 @@ SUMMARIES: Mapping[str, str] = {
     "validate": "Compare predicted with measured run times on test kernels.",
 }
 """command name -> first sentence of its help, so that commands can be listed without importing them"""
+MODULES: Mapping[str, str] = {
+    **dict.fromkeys(("compare", "counters", "estimate", "rank"), "predicting"),
+    **dict.fromkeys(("advise", "diff", "explain", "report", "trace"), "explaining"),
+    **dict.fromkeys(("calibrate", "coverage", "fit", "microbenchmark", "train", "validate"), "measuring"),
+    **dict.fromkeys(("cache", "doctor"), "installation"),
+    "devices": "devices",
+}
+"""command name -> module of this package that defines it"""
 
 
 class CommandTable(Mapping[str, click.Command]):
-    """Command name -> command; ``estimate`` is defined in ``loopyperf/cli/estimate_command.py``, and so on."""
+    """Command name -> command; ``estimate`` is the function ``estimate_command`` of its module, and so on."""
 
     def __getitem__(self, name: str) -> click.Command:
         """Return the command *name*; raises :class:`LoopyperfError` if it cannot be imported."""
@@ -94,7 +101,7 @@ class CommandTable(Mapping[str, click.Command]):
 @cache
 def _imported(name: str) -> click.Command:
     try:
-        module = import_module(f"loopyperf.cli.{name}_command")
+        module = import_module(f"loopyperf.cli.{MODULES[name]}")
     except ImportError as error:
         raise LoopyperfError(cannot_start(error)) from error
     return loudness(getattr(module, f"{name}_command"))
@@ -204,4 +211,3 @@ def program() -> None:
 
 
 own_loudness(program)
-add_completion_class(BashWords)

@@ -19,7 +19,7 @@ from loopyperf.explain.difference_parts import (
     Side,
     access_pairs,
 )
-from loopyperf.explain.waiting import BUSY, StallReason
+from loopyperf.explain.review import BUSY, StallReason
 from loopyperf.units import duration, ratio_in_words
 
 LOG_APART = log(1.05)

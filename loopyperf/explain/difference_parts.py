@@ -7,9 +7,8 @@ from math import log
 
 from loopyperf.device.vocabulary import ISSUE, Vocabulary
 from loopyperf.explain.explanation import Explanation, LineCost, OnDevice
-from loopyperf.explain.review import LaunchReview
+from loopyperf.explain.review import STALLS, LaunchReview, StallReason
 from loopyperf.explain.source_view import SourceLine
-from loopyperf.explain.waiting import STALLS, StallReason
 from loopyperf.units import duration, in_percent, prefixed
 
 NOTEWORTHY = 0.01

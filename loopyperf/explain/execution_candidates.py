@@ -24,7 +24,6 @@ from loopyperf.explain.candidates import (
     LaunchSeen,
     barriers_each_time,
     is_control,
-    is_local_store,
     lines,
     parts_of,
 )
@@ -131,22 +130,6 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     )
 
 
-def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest that more groups be resident on a core, if registers or local memory limit occupancy."""
-    here = seen.review.residents
-    if here.is_full or here.groups >= here.total or not set(here.limited_by) & {"registers", "local memory"}:
-        return
-    if next(crowded(seen), None) is None:  # else fewer values per work-item raise occupancy
-        limit = f"limited by {' and '.join(here.limited_by)} to {number_of(here.groups, 'group')}"
-        yield ChangeCandidate(
-            ChangeClass.OCCUPANCY,
-            here.limited_by,
-            (),
-            f"{limit} per {seen.words.core}, {_residing(seen)}",
-            seen.review.waits_for("memory latency") * (1 - here.share),
-        )
-
-
 def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest smaller groups, if the cores have different numbers of groups."""
     launch = seen.launch
@@ -220,15 +203,12 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     for loop in loops_in(graph.body):
         inside = [graph.instructions[item] for item in loop.body if not isinstance(item, Loop)]
         each_time = barriers_each_time(graph, loop)
-        if each_time < TWICE or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
+        if each_time < TREE or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
             continue
-        kind, through = ChangeClass.DOUBLE_BUFFER, [each for each in inside if is_local_store(each)]
-        if each_time >= TREE:
-            kind, through = ChangeClass.REDUCE_ONCE, [each for each in inside if each.subsystem == MemorySpace.LOCAL]
         yield ChangeCandidate(
-            kind,
-            (loop.name,) if kind == ChangeClass.REDUCE_ONCE else _arrays(through),
-            lines(through),
+            ChangeClass.REDUCE_ONCE,
+            (loop.name,),
+            lines(each for each in inside if each.subsystem == MemorySpace.LOCAL),
             f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {in_percent(waits)} of stall cycles",
             waits,
         )

@@ -336,16 +336,6 @@ class _Recipes:
             ),
         )
 
-    def vectors(self) -> Iterator[ChangeRecipe]:
-        number, first = self.candidate.amount, self.iname("l.0") or "l.0"
-        yield ChangeRecipe(
-            f"access {number} neighboring elements of {self.arrays} at once",
-            advice=(
-                f'in your function: split the iname of {first} by {number} with inner_tag="vec", and give the arrays '
-                f'a last axis of length {number}, tagged "vec" (lp.split_array_dim, lp.tag_array_axes)',
-            ),
-        )
-
     def local_tile(self) -> Iterator[ChangeRecipe]:
         """Yield recipes in which the work-items of a group share loads, or the results of a work-item."""
         change, splits, tiles = f"share the loads of {self.arrays} in a group", dict[str, int](), list[Call]()
@@ -428,16 +418,6 @@ class _Recipes:
         reasons = [f"{each.name}: {each.reason}" for each in self.seen.machine.unsure.values()]
         yield ChangeRecipe(f"keep {self.arrays} in registers", advice=(*reasons, "use constant indices only"))
 
-    def occupancy(self) -> Iterator[ChangeRecipe]:
-        advice = {
-            "registers": "keep fewer values per work-item, e.g. unroll or prefetch less",
-            "local memory": f"use smaller tiles in {self.seen.words.local}, or a smaller data type",
-        }
-        yield ChangeRecipe(
-            f"fit more groups on each {self.seen.words.core}",
-            advice=tuple(advice[each] for each in self.candidate.subject if each in advice),
-        )
-
     def smaller_groups(self) -> Iterator[ChangeRecipe]:
         size, items, free = self.candidate.amount, self.seen.machine.work_items, self.free_axis("g")
         change = f"use groups of {size} work-items instead of {items}"
@@ -486,12 +466,6 @@ class _Recipes:
                 f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
                 "other way round",
             ),
-        )
-
-    def double_buffer(self) -> Iterator[ChangeRecipe]:
-        yield ChangeRecipe(
-            f"double-buffer the tiles {self.arrays}, with one barrier per iteration",
-            advice=("in your function: give the tile a first axis of length 2, indexed by the iteration modulo 2",),
         )
 
     def several_results(self) -> Iterator[ChangeRecipe]:

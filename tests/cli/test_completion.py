@@ -79,7 +79,6 @@ def completions(words: str) -> list[str]:
         ("loopyperf estimate matmul.py:tiled --backend o", ["opencl"]),
         ("loopyperf train archive.jsonl --base s", ["sampled"]),
         ("loopyperf calibrate --backend =", ["cuda", "opencl"]),
-        ("loopyperf train archive.jsonl --base = s", ["sampled"]),
         ("loopyperf train archive.jsonl --base=s", ["sampled"]),
         ("loopyperf --verb", ["--verbose"]),
         ("loopyperf devices --j", ["--json"]),
@@ -92,9 +91,7 @@ def test_names_and_options_are_completed(words: str, completed: list[str]) -> No
 def test_file_arguments_are_completed_by_the_shell(subtests: pytest.Subtests) -> None:
     for words in [
         "loopyperf estimate mat",
-        "loopyperf estimate --set n = 64 mat",
         "loopyperf estimate matmul.py:tiled --fit mat",
-        "loopyperf estimate matmul.py:tiled --fit = mat",
         "loopyperf report matmul.py:tiled --fit mat",
         "loopyperf rank tiles.py:variants --fit mat",
         "loopyperf coverage --fit mat",

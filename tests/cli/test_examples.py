@@ -19,8 +19,7 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from loopyperf.cli import microbenchmark_command as microbenchmark
-from loopyperf.cli import progress
+from loopyperf.cli import measuring, progress
 from loopyperf.cli.command_table import COMMANDS
 from loopyperf.measurement import backends, kernel_files
 from loopyperf.measurement.microbenchmarks.measured_description import described_by
@@ -98,7 +97,7 @@ def in_workspace(folder: Path) -> Iterator[None]:
         patch.setattr(platformdirs, "user_cache_dir", lambda name, *_: "caches")
         patch.setattr(kernel_files, "PACKAGE", folder / "package")
         patch.setattr(backends, "BACKENDS", {**backends.BACKENDS, "opencl": ("tests.parts_backend", "device")})
-        patch.setattr(microbenchmark, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))
+        patch.setattr(measuring, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))
         yield
         for name in ("matmul", "tiles"):
             sys.modules.pop(name, None)

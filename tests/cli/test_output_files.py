@@ -14,7 +14,6 @@ from tests.cli.runner import run
 
 FAILING_ARGUMENTS = {
     "calibrate": ("--device", "none of that name"),
-    "diff": ("nowhere.py:f", "nowhere.py:g"),
     "fit": ("nowhere.jsonl",),
     "microbenchmark": ("--from-archive", "nowhere.jsonl"),
     "report": ("nowhere.py:f",),
@@ -60,15 +59,6 @@ def test_writable_output_is_not_refused(name: str, tmp_path: Path) -> None:
     assert refused.exit_code == 1
     assert "--output" not in refused.stderr
     assert list(tmp_path.glob("*")) == []
-
-
-def test_plots_option_requires_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "file")
-    assert refused.stderr == f"Error: cannot write --plots {tmp_path / 'file'}: it is not a folder; give another path\n"
-    refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "new")
-    assert refused.exit_code == 1
-    assert "--plots" not in refused.stderr
 
 
 # {{{ existing files

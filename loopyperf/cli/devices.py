@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from loopyperf.cli import streams
+from loopyperf.cli import options
 from loopyperf.cli.command_table import Summaries
-from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.console import print_in
-from loopyperf.cli.streams import Form
+from loopyperf.cli.options import Form, names_or_files
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import (
     KnownFile,
@@ -85,8 +84,8 @@ HEADINGS = "device", "architecture", "cores", "clock", "bandwidth", "f32 peak", 
 NOTE = "`loopyperf devices show NAME` prints all parameters, and which of them the models assume"
 
 
-@click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
-@streams.form
+@click.group("devices", cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
+@options.form
 @click.pass_context
 def devices_command(context: click.Context, form: Form) -> None:
     """List the known devices, with their main parameters and fits.
@@ -124,15 +123,12 @@ def _short_names() -> list[str]:
 
 @devices_command.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
 @click.argument("name", shell_complete=names_or_files(_short_names))
-@streams.form
-@click.pass_context
-def show_one(context: click.Context, name: str, form: Form) -> None:
+@options.form
+def show_one(name: str, form: Form) -> None:
     """Print all parameters of the device NAME, or of a device file (TOML), with units and sources."""
     # Imported here, because it imports all models, which the list does not need.
     text = import_module("loopyperf.cli.device_text")
     device = load_device(name)
-    if form == "text" and context.parent is not None:
-        form = context.parent.params["form"]
     if form == "text":
         text.show_device(device)
     else:
