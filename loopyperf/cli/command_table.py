@@ -27,30 +27,6 @@ from loopyperf.errors import (
 from loopyperf.files import caches_apart
 from loopyperf.units import printable
 
-LONGEST = 1000
-"""limit for the length of a summary; no summary is that long"""
-
-
-class Summaries(click.Group):
-    """A command group whose help does not truncate the summaries of its commands."""
-
-    def summaries(self) -> Mapping[str, str]:
-        """Return command name -> summary."""
-        return {name: command.get_short_help_str(limit=LONGEST) for name, command in self.commands.items()}
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the name and the whole summary of each command."""
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(self.summaries().items()))
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands and options whose names start with *incomplete*."""
-        named = [(name, summary) for name, summary in self.summaries().items() if name.startswith(incomplete)]
-        # click.Group.shell_complete would import every command for its summary.
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=summary) for name, summary in named), *options]
-
-
 SUMMARIES: Mapping[str, str] = {
     "advise": "Suggest changes that make a Loopy kernel faster, with the predicted time after each.",
     "cache": "Show or clear the result cache.",
@@ -129,12 +105,19 @@ To enable completion in bash (in zsh: run compinit, use zsh_source) or fish:
 """
 
 
-class Commands(Summaries):
+class Commands(click.Group):
     """The group of all commands; loopyperf errors and Ctrl-C print one line instead of a traceback."""
 
-    def summaries(self) -> Mapping[str, str]:
-        """Return command name -> summary, without importing any command."""
-        return SUMMARIES
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the name and the whole summary of each command, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options whose names start with *incomplete*, without importing any command."""
+        named = [CompletionItem(name, help=summary) for name, summary in SUMMARIES.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(each for each in named if each.value.startswith(incomplete)), *options]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a :class:`LoopyperfError` exits with status 1, a signal with 128 + its number."""

@@ -1,14 +1,12 @@
 """``loopyperf devices``: list the known devices, or show the parameters of one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
 import click
 
 from loopyperf.cli import options
-from loopyperf.cli.command_table import Summaries
 from loopyperf.cli.console import print_in
 from loopyperf.cli.options import Form, names_or_files
 from loopyperf.device.device_files import load_description
@@ -24,59 +22,27 @@ from loopyperf.display import ReportText, Table
 from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.units import number_of, prefixed
 
-
-@dataclass(frozen=True, slots=True)
-class KnownFit:
-    """A fit in the list."""
-
-    model: str
-    origin: str
-    path: str
-    backend: str | None = None
-    error: str | None = None
-    """reason why the file cannot be read"""
-
-    @property
-    def in_short(self) -> str:
-        """Return the model, the origin unless it is bundled, and whether the file is unreadable."""
-        return _with_remarks(self.model, self.origin, self.error)
+Row = dict[str, Any]
+"""JSON key -> value of a device, or of one of its fits"""
+PARAMETERS = ("name", "architecture", "target", "cores", "clock", "bandwidth", "peak_f32", "origin", "path", "error")
+"""keys of a device, besides ``device`` and ``fits``; the bandwidth is the published peak of device memory"""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownDevice:
-    """A device in the list: its main parameters, in base SI units as far as they are known, and its fits."""
-
-    device: str
-    name: str = ""
-    architecture: str = ""
-    target: str = ""
-    cores: int | None = None
-    clock: float | None = None
-    bandwidth: float | None = None
-    """published peak of device memory"""
-    peak_f32: float | None = None
-    origin: str | None = None
-    """origin of the device file; None if there is none"""
-    path: str | None = None
-    error: str | None = None
-    """reason why the file cannot be read"""
-    fits: list[KnownFit] = field(default_factory=list["KnownFit"])
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Return a row of the table."""
-        numbers = ((self.clock, "Hz"), (self.bandwidth, "B/s"), (self.peak_f32, "flop/s"))
-        return (
-            _with_remarks(self.device, self.origin, self.error),
-            f"{self.architecture} {self.target}".strip(),
-            str(self.cores or ""),
-            *(prefixed(number, unit) if number else "" for number, unit in numbers),
-            ", ".join(fit.in_short for fit in self.fits),
-        )
+def _cells(row: Row) -> tuple[str, ...]:
+    """Return a row of the table."""
+    numbers = ((row["clock"], "Hz"), (row["bandwidth"], "B/s"), (row["peak_f32"], "flop/s"))
+    return (
+        _with_remarks(row["device"], row),
+        f"{row['architecture'] or ''} {row['target'] or ''}".strip(),
+        str(row["cores"] or ""),
+        *(prefixed(number, unit) if number else "" for number, unit in numbers),
+        ", ".join(_with_remarks(fit["model"], fit) for fit in row["fits"]),
+    )
 
 
-def _with_remarks(words: str, origin: str | None, error: str | None) -> str:
-    remarks = [*(["user"] if origin == "user" else []), *(["unreadable"] if error else [])]
+def _with_remarks(words: str, row: Row) -> str:
+    """Return *words*, the origin of the file unless it is bundled, and whether the file is unreadable."""
+    remarks = [*(["user"] if row["origin"] == "user" else []), *(["unreadable"] if row["error"] else [])]
     return f"{words} ({', '.join(remarks)})" if remarks else words
 
 
@@ -84,7 +50,7 @@ HEADINGS = "device", "architecture", "cores", "clock", "bandwidth", "f32 peak", 
 NOTE = "`loopyperf devices show NAME` prints all parameters, and which of them the models assume"
 
 
-@click.group("devices", cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
+@click.group("devices", invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
 @options.form
 @click.pass_context
 def devices_command(context: click.Context, form: Form) -> None:
@@ -95,33 +61,30 @@ def devices_command(context: click.Context, form: Form) -> None:
     if context.invoked_subcommand is not None:
         return
     known = _known()
-    print_in(form, lambda: [_report_text(known)], lambda: list(_records(known)), lambda: list(map(asdict, known)))
+    print_in(form, lambda: [_report_text(known)], lambda: list(_records(known)), lambda: known)
 
 
-def _report_text(known: Sequence[KnownDevice]) -> ReportText:
-    table = Table(HEADINGS, [each.cells for each in known], text=2, last=1)
-    unreadable = [each.error for device in known for each in (device, *device.fits) if each.error]
+def _report_text(known: Sequence[Row]) -> ReportText:
+    table = Table(HEADINGS, list(map(_cells, known)), text=2, last=1)
+    unreadable = [each["error"] for device in known for each in (device, *device["fits"]) if each["error"]]
     return ReportText(number_of(len(known), "device"), tables=[table], remarks=[NOTE], notes=unreadable)
 
 
-def _records(known: Sequence[KnownDevice]) -> Iterator[dict[str, Any]]:
+def _records(known: Sequence[Row]) -> Iterator[Row]:
     """Yield a row for each device and fit, and one for a device without fits."""
     for device in known:
-        about = {name: value for name, value in asdict(device).items() if name not in ("fits", "origin", "error")}
-        for fit in device.fits or [None]:
-            yield {
-                **about,
-                "fit": fit and fit.path,
-                "fitted_model": fit and fit.model,
-                "backend": fit and fit.backend,
-            }
+        about = {name: value for name, value in device.items() if name not in ("fits", "origin", "error")}
+        for fit in device["fits"] or [dict.fromkeys(("path", "model", "backend"))]:
+            yield {**about, "fit": fit["path"], "fitted_model": fit["model"], "backend": fit["backend"]}
 
 
 def _short_names() -> list[str]:
     return [known.slug for known in known_descriptions()]
 
 
-@devices_command.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
+@devices_command.command(
+    "show", short_help="Print all parameters of a device.", epilog="\b\nExample: loopyperf devices show nvidia-titan-v"
+)
 @click.argument("name", shell_complete=names_or_files(_short_names))
 @options.form
 def show_one(name: str, form: Form) -> None:
@@ -140,41 +103,35 @@ def show_one(name: str, form: Form) -> None:
         )
 
 
-def _known() -> list[KnownDevice]:
+def _known() -> list[Row]:
     """Return the known devices in alphabetical order."""
     found = {known.slug: _with_file(known) for known in known_descriptions()}
     for known in known_fits():
         name, fit = _fit(known)
         slug = listed_as(known.slug)
-        found.setdefault(slug, KnownDevice(slug, name)).fits.append(fit)
+        unknown: Row = {"device": slug, **dict.fromkeys(PARAMETERS), "name": name, "fits": []}
+        found.setdefault(slug, unknown)["fits"].append(fit)
     return [device for _, device in sorted(found.items())]
 
 
-def _with_file(known: KnownFile) -> KnownDevice:
+def _with_file(known: KnownFile) -> Row:
     """Return the device of a device file; for an unreadable one, its path and the error."""
+    row: Row = {"device": known.slug, **dict.fromkeys(PARAMETERS), "fits": []}
+    row |= {"origin": known.origin, "path": str(known.path)}
     try:
         device = load_description(known.path)
     except DeviceFileError as error:
-        return KnownDevice(known.slug, origin=known.origin, path=str(known.path), error=str(error))
-    return KnownDevice(
-        known.slug,
-        device.name,
-        device.architecture,
-        device.target,
-        device.cores,
-        device.clock,
-        next((level.bandwidth for level in device.memory if level.name == "DRAM"), None),
-        device.peak_f32,
-        known.origin,
-        str(known.path),
-    )
+        return row | {"name": "", "error": str(error)}
+    given = ("name", "architecture", "target", "cores", "clock", "peak_f32")
+    bandwidth = next((level.bandwidth for level in device.memory if level.name == "DRAM"), None)
+    return row | {name: getattr(device, name) for name in given} | {"bandwidth": bandwidth}
 
 
-def _fit(known: KnownFile) -> tuple[str, KnownFit]:
+def _fit(known: KnownFile) -> tuple[str, Row]:
     """Return the full name of a fit's device and the fit; for an unreadable one, its path and the error."""
-    fit = KnownFit(known.model, known.origin, str(known.path))
+    row = {"model": known.model, "origin": known.origin, "path": str(known.path), "backend": None, "error": None}
     try:
         found = head_of_fit(known.path)
     except FitFileError as error:
-        return "", replace(fit, error=str(error))
-    return found.device, replace(fit, backend=found.backend)
+        return "", row | {"error": str(error)}
+    return found.device, row | {"backend": found.backend}

@@ -128,9 +128,6 @@ def report_command(output: Path | None, is_opened: bool, form: Form, **options: 
     default=EVENTS,
     help="Largest number of events, divided among the launches.",
 )
-@click.option(
-    "--cycles", "in_cycles", is_flag=True, help="Show a cycle as a microsecond, so that single cycles are visible."
-)
 def trace_command(kernel: str, output: Path, form: Form, **options: Any) -> None:
     """Write a simulated trace of the warps of one core, for Perfetto.
 

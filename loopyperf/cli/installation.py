@@ -28,24 +28,22 @@ from loopyperf.stages.cache import (
     cache_folder,
     cache_limit,
     entries,
-    is_of_these_versions,
     own_folder,
     remove,
 )
 from loopyperf.units import number_of
 
-LABELS = {"holds": "entries", "other_versions": "from other versions", "cannot_be_removed": "cannot be removed"}
+LABELS = {"holds": "entries", "cannot_be_removed": "cannot be removed"}
 """JSON key -> label in text"""
 
 
 # {{{ cache
 
 
-@click.command("cache", epilog="\b\nExample: loopyperf cache --clear-stale")
+@click.command("cache", epilog="\b\nExample: loopyperf cache --clear")
 @click.option("--clear", is_flag=True, help="Delete all cached files.")
-@click.option("--clear-stale", is_flag=True, help="Delete incomplete files and files from other versions.")
 @settings.form
-def cache_command(clear: bool, clear_stale: bool, form: Form) -> None:
+def cache_command(clear: bool, form: Form) -> None:
     """Show or clear the result cache.
 
     The cache keeps counts and predictions for later processes. Other files in its folder are never deleted. With
@@ -54,21 +52,13 @@ def cache_command(clear: bool, clear_stale: bool, form: Form) -> None:
     """
     folder = cache_folder() or own_folder()
     found = entries(folder)
-    if clear or clear_stale:
-        gone = [each for each in found if clear or not _is_readable(each)]
-        left = remove(gone)
-        shown: dict[str, Any] = {"folder": str(folder), "removed": _sum([each for each in gone if each not in left])}
+    left = remove(found) if clear else ()
+    shown: dict[str, Any] = {"folder": str(folder)}
+    if clear:
+        shown |= {"removed": _sum([each for each in found if each not in left])}
         shown |= {"cannot_be_removed": _sum(left)} if left else {}
     else:
-        left = ()
-        shown = {
-            "folder": str(folder),
-            "state": _state(),
-            "limit": cache_limit(),
-            "holds": _sum(found),
-            "other_versions": _sum([each for each in found if each.is_whole and not _is_readable(each)]),
-            "incomplete": _sum([each for each in found if not each.is_whole]),
-        }
+        shown |= {"state": _state(), "limit": cache_limit(), "holds": _sum(found)}
     lines = [_in_words(name, value) for name, value in shown.items()]
     if form != "text":
         print_in(form, lambda: [ReportText("", remarks=lines)], lambda: _records(shown), lambda: shown)
@@ -84,10 +74,6 @@ def cache_command(clear: bool, clear_stale: bool, form: Form) -> None:
 def _records(shown: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each kind of files."""
     return [{"kind": name, **value} for name, value in shown.items() if isinstance(value, dict)]
-
-
-def _is_readable(entry: Entry) -> bool:
-    return entry.is_whole and is_of_these_versions(entry.path)
 
 
 def _state() -> str:

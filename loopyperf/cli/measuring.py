@@ -14,7 +14,6 @@ import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.calibrate import kernel_coverage
-from loopyperf.calibration.choice import chosen_fit, fitted_devices
 from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.calibration.problem import Coverage
@@ -22,12 +21,12 @@ from loopyperf.calibration.residual_model import RECIPES, own_residual_models, r
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show, show_beside
 from loopyperf.cli.device_text import as_plain_values, device_text, show_device
-from loopyperf.cli.options import Form, Output, Records, check_writable, is_quiet, names_or_files, standard_error
+from loopyperf.cli.options import Form, Output, Records, check_writable, is_quiet, standard_error
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.counts.execution import Counting
 from loopyperf.device.device_files import description_text
 from loopyperf.display import ReportText, Table
-from loopyperf.errors import FitFileError, LoopyperfError
+from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.environment import DeviceLimits
@@ -116,47 +115,17 @@ def noise(fit: Fit) -> str:
 
 
 @click.command("coverage", epilog="\b\nExample: loopyperf coverage --group-size 1024")
-@click.option(
-    "--device",
-    shell_complete=names_or_files(fitted_devices),
-    help="Device whose fit to examine; default: the local OpenCL device.",
-)
-@settings.fit_file
-@click.option(
-    "--group-size",
-    type=click.IntRange(min=1),
-    help="Examine the kernels instead of a fit, for a device with up to this many work-items per group.",
-)
+@click.option("--group-size", type=click.IntRange(min=1), default=1024, help="Most work-items per group of the device.")
 @settings.kernels
 @settings.form
-def coverage_command(
-    device: str | None,
-    fit: Path | None,
-    group_size: int | None,
-    kernels: Path | None,
-    form: Form,
-) -> None:
+def coverage_command(group_size: int, kernels: Path | None, form: Form) -> None:
     """List the measurement kernels that exercise each property.
 
-    The table gives the amounts of each property, and how well its weight can be separated from the others (variance
-    inflation). It covers the kernels of a fit or, with --group-size, the measurement kernels on a device that need not
-    be present. Variance inflation requires run times, so --group-size omits it.
+    The table gives the amounts of each property. The device need not be present. `loopyperf calibrate --coverage` also
+    says how well each weight can be separated from the others, which requires run times.
     """
-    if group_size is not None and (device is not None or fit is not None):
-        raise click.UsageError("--group-size examines kernels, not a fit; drop --device and --fit")
-    if group_size is None and kernels is not None:
-        raise click.UsageError("--kernels requires --group-size")
-    if group_size is not None:
-        with working("counting"):
-            rows = kernel_coverage(DeviceLimits(group_size, LOCAL_MEMORY, GLOBAL_MEMORY), kernels)
-    else:
-        chosen = chosen_fit(None, device, fit)
-        rows = chosen.coverage
-        if not rows:
-            raise FitFileError(
-                f"the fit for {chosen.slug} has no coverage data (handwritten, or from an earlier loopyperf); "
-                "calibrate again, or give --group-size to examine the kernels"
-            )
+    with working("counting"):
+        rows = kernel_coverage(DeviceLimits(group_size, LOCAL_MEMORY, GLOBAL_MEMORY), kernels)
     found = [{**structs.asdict(row), "gap": row.gap} for row in rows]
     if form != "text" or any(row.configurations for row in rows):
         print_in(form, lambda: [coverage_text(rows)], lambda: found, lambda: found)

@@ -23,10 +23,10 @@ from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import SHORTEST, duration, number_of
 
-SMALL = 0.01
+SMALL_CHANGE = 0.01
 """share of the longer run time; lines and resources with a smaller difference are not shown"""
 
-SHOWN = 7
+MOST_ROWS = 7
 """maximum number of quantities per heading in a terminal"""
 
 
@@ -130,7 +130,7 @@ class Difference(Tabular):
 
     def report_text(self) -> ReportText:
         """Return both run times, the cause, and the parts that differ by at least 1 % of the run time or of each."""
-        least = SMALL * max(self.before, self.after)
+        least = SMALL_CHANGE * max(self.before, self.after)
         costs = {
             "busy time (share of peak)": [each for each in self.resources if abs(each.change) >= least],
             "source": [each for each in self.lines if abs(each.change) >= least],
@@ -141,12 +141,16 @@ class Difference(Tabular):
             for name, pairs in costs.items()
         ]
         tables += [
-            Table((name, *self.labels), [(each.name, *each.words) for each in pairs[:SHOWN]])
+            Table((name, *self.labels), [(each.name, *each.words) for each in pairs[:MOST_ROWS]])
             for name, pairs in others.items()
         ]
         rows = len(self.resources) + len(self.lines) + sum(map(len, self.quantities.values()))
         folded = rows - sum(map(len, (*costs.values(), *others.values())))
-        more = [f"{number_of(len(each) - SHOWN, 'row')} more: {name}" for name, each in others.items() if each[SHOWN:]]
+        more = [
+            f"{number_of(len(each) - MOST_ROWS, 'row')} more: {name}"
+            for name, each in others.items()
+            if each[MOST_ROWS:]
+        ]
         return ReportText(
             question=self.inputs,
             answer=f"{duration(self.before)} vs. {duration(self.after)}, {self.why}",

@@ -82,11 +82,11 @@ def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) ->
     return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
 
-WAITED = 0.01
+LEAST_STALLS = 0.01
 """share of stall cycles; a line with a smaller share is not marked as waiting"""
-ALMOST_ALL = 0.95
+ONLY_CAUSE = 0.95
 """share of a line's stall cycles from which a cause counts as the only one"""
-SHOWN = 3
+MOST_FINDINGS = 3
 """maximum number of findings on the first screen"""
 
 
@@ -165,7 +165,7 @@ class OnDevice(Tabular):
         shown, diagnosis = self.estimate, self.diagnosis
         tables: list[Table] = []
         if diagnosis is not None and diagnosis.launches:
-            tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:SHOWN], diagnosis)]
+            tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:MOST_FINDINGS], diagnosis)]
         return ReportText(
             question=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
             answer=f"{shown.time_and_interval}, {self.cause}",
@@ -182,13 +182,13 @@ class OnDevice(Tabular):
         )
 
     def waits_at(self, line: str) -> str:
-        """Return the share of stalls at a source *line*, and its main cause; empty below :data:`WAITED`."""
+        """Return the share of stalls at a source *line*, and its main cause; empty below :data:`LEAST_STALLS`."""
         launches = () if self.diagnosis is None or not line else self.diagnosis.launches
         for launch in launches:
             waits = None if launch.waiting is None else launch.waiting.by_source.get(line)
-            if waits is not None and (every := sum(waits.values())) >= WAITED:
+            if waits is not None and (every := sum(waits.values())) >= LEAST_STALLS:
                 cause = max(waits, key=lambda cause: waits[cause])
-                return f"{in_percent(every)}, {'' if waits[cause] >= ALMOST_ALL * every else 'mostly '}{cause}"
+                return f"{in_percent(every)}, {'' if waits[cause] >= ONLY_CAUSE * every else 'mostly '}{cause}"
         return ""
 
     def lanes_at(self, line: str) -> str:
@@ -213,8 +213,8 @@ class OnDevice(Tabular):
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:
             yield self.diagnosis.no_change
-        elif self.diagnosis is not None and len(self.diagnosis.findings) > SHOWN:
-            yield f"{number_of(len(self.diagnosis.findings) - SHOWN, 'more finding')} with smaller gains"
+        elif self.diagnosis is not None and len(self.diagnosis.findings) > MOST_FINDINGS:
+            yield f"{number_of(len(self.diagnosis.findings) - MOST_FINDINGS, 'more finding')} with smaller gains"
 
     def _other_models(self) -> Iterator[str]:
         """Yield one line on the estimates of the other models."""
@@ -289,7 +289,7 @@ WIDTH = 24
 """length of a full bar, in characters"""
 EIGHTHS = " ▏▎▍▌▋▊▉"
 """fractions of a character at the end of a bar"""
-NAMED = 2
+MOST_LINES = 2
 """maximum number of source lines named in a finding"""
 WIDEST = 80
 """length of a comment's line"""
@@ -297,7 +297,7 @@ COMMENT: Mapping[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ",
 """options of a comment that is wrapped"""
 WASTEFUL = 1.05
 """ratio to the minimum, above which both numbers are shown"""
-SMALL = 0.01
+SMALL_UTILIZATION = 0.01
 """utilization below which a resource is not shown"""
 UNEVEN = 0.95
 """load balance below which idle cores are shown"""
@@ -335,7 +335,7 @@ def shares_of_peak(review: LaunchReview, words: Vocabulary) -> Iterator[Bar]:
     """Yield the utilization of each resource during a launch, the share of busy cores, and the occupancy."""
     for resource, share in review.utilization.items():
         binds = resource == review.busiest and share >= FULL
-        if share >= SMALL and resource != Pipeline.BARRIER:  # barriers are shown as waiting
+        if share >= SMALL_UTILIZATION and resource != Pipeline.BARRIER:  # barriers are shown as waiting
             yield Bar(words.resource(resource), share, "◀ bottleneck" if binds else "", binds)
     if review.balance < UNEVEN:
         idle = f"◀ idle for {in_percent(1 - review.balance)} of the time"
@@ -348,7 +348,9 @@ def waiting_in_words(review: LaunchReview, words: Vocabulary) -> str:
     """Return the causes of waiting, largest share first; empty if they are unknown."""
     if review.waiting is None:
         return ""
-    shares = [f"{cause} {in_percent(share)}" for cause, share in review.waiting.total.items() if share >= SMALL]
+    shares = [
+        f"{cause} {in_percent(share)}" for cause, share in review.waiting.total.items() if share >= SMALL_UTILIZATION
+    ]
     return f"{words.warp} stall reasons: {', '.join(shares)}" if shares else ""
 
 
@@ -359,18 +361,11 @@ def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
         return f"{here}: full"
     if residents.limited_by == ("grid",):
         return f"{here} on average: the grid has no more groups"
-    limit = " and ".join(residents.limited_by)
-    return f"{here} ({number_of(residents.groups, 'group')}), limited by {limit}{_next_step(residents)}"
-
-
-def _next_step(residents: Residents) -> str:
-    """Return what one more group would need."""
+    limited = f"{here} ({number_of(residents.groups, 'group')}), limited by {' and '.join(residents.limited_by)}"
+    if residents.fewer_registers is None:
+        return limited
     groups = number_of(residents.fitting + 1, "group")
-    if residents.fewer_registers is not None:
-        return f": {residents.registers} per work-item; {groups} fit with at most {residents.fewer_registers}"
-    if residents.less_local_memory is not None:
-        return f": {groups} fit with at most {residents.less_local_memory:,} B each"
-    return ""
+    return f"{limited}: {residents.registers} per work-item; {groups} fit with at most {residents.fewer_registers}"
 
 
 def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
@@ -397,7 +392,7 @@ def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
 def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
     """Yield one line: the evidence (unless the cause has it), the source lines, and the next bottleneck."""
     why = "" if finding.evidence in diagnosis.cause else finding.evidence
-    where = f"at {listed(finding.lines, NAMED)}" if finding.lines else ""
+    where = f"at {listed(finding.lines, MOST_LINES)}" if finding.lines else ""
     if clause := "; ".join(filter(None, (why, where, finding.then))):
         yield clause
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Lanes, Per
@@ -90,12 +89,12 @@ def lanes_of(machine: MachineLaunch) -> dict[str, float]:
             executed, before = warps.warps * float(each.executions), found.get(each.source, (0.0, 0.0))
             found[each.source] = before[0] + executed * active, before[1] + executed
     means = {source: active / executed for source, (active, executed) in found.items() if source and executed}
-    return {source: mean for source, mean in means.items() if mean < FULL * most}
+    return {source: mean for source, mean in means.items() if mean < FULL_OCCUPANCY * most}
 
 
-ALIKE = 1.05
+EQUAL_TRAFFIC = 1.05
 """ratio of DRAM traffic to compulsory traffic up to which the two count as equal"""
-FULL = 0.999
+FULL_OCCUPANCY = 0.999
 """occupancy from which a core counts as full"""
 
 # {{{ utilization of resources
@@ -240,7 +239,7 @@ class Traffic:
         """Return a clause that compares DRAM traffic with the compulsory traffic."""
         moved, least = (prefixed(each, "B") for each in (self.moved.get(DRAM, 0.0), self.compulsory))
         words = f"DRAM moves {moved}; compulsory traffic is {least}"
-        if self.excess > ALIKE:
+        if self.excess > EQUAL_TRAFFIC:
             words = f"DRAM moves {moved}, {ratio_in_words(self.excess)} times the compulsory traffic of {least}"
         if self.working_set > self.capacity:
             accessed, held = (prefixed(each, "B") for each in (self.working_set, self.capacity))
@@ -265,7 +264,7 @@ def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
             moved[each.kind][level] = moved[each.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
     found = Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
     caches = [each for each in launch.device.memory if each.per == Per.DEVICE and each.name != DRAM and each.size]
-    if found.excess <= ALIKE or not caches:
+    if found.excess <= EQUAL_TRAFFIC or not caches:
         return found
     at_once = min(launch.execution.concurrent_groups, launch.execution.total_groups) * launch.device.needed("cores")
     touched = float(neighbours(machine, min(launch.all_groups, at_once)).lines) * LINE
@@ -300,8 +299,6 @@ class Residents:
     """the resources without room for another group, or ``"grid"`` if there are no more groups"""
     fewer_registers: int | None
     """most registers per work-item with which one more group fits; None if registers are not the only limit"""
-    less_local_memory: int | None
-    """most bytes of local memory per group with which one more group fits; None if it is not the only limit"""
 
     @property
     def share(self) -> float:
@@ -317,7 +314,7 @@ class Residents:
     @property
     def is_full(self) -> bool:
         """Return whether all warp slots of the core are occupied."""
-        return self.share > FULL
+        return self.share > FULL_OCCUPANCY
 
 
 def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
@@ -327,7 +324,6 @@ def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
     everything_fits = execution.total_groups <= execution.concurrent_groups
     mean = launch.all_groups / launch.device.needed("cores") if everything_fits else float(at_once)
     limited_by = ("grid",) if mean < room.groups and everything_fits else room.bound_by
-    fits = _Fits(launch.device, launch.work_items, launch.local_memory, room.groups + 1)
     return Residents(
         warps=mean * launch.warps_per_group,
         slots=room.warp_slots,
@@ -337,37 +333,20 @@ def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
         registers=launch.registers,
         spilled=launch.spilled,
         limited_by=tuple(limited_by),
-        fewer_registers=fits.registers(launch.registers) if room.bound_by == ("registers",) else None,
-        less_local_memory=fits.local_bytes(launch.registers) if room.bound_by == ("local memory",) else None,
+        fewer_registers=_fewer_registers(launch, room.groups + 1) if room.bound_by == ("registers",) else None,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fits:
-    """Searches for the registers or local memory with which *groups* groups fit on a core."""
-
-    device: Device
-    work_items: int
-    local_memory: int
-    groups: int
-
-    def registers(self, most: int) -> int | None:
-        return next((each for each in range(most - 1, 0, -1) if self._has_room(each, self.local_memory)), None)
-
-    def local_bytes(self, registers: int) -> int | None:
-        low, high = 0, self.local_memory
-        if not self._has_room(registers, low):
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._has_room(registers, middle) else (low, middle)
-        return low
-
-    def _has_room(self, registers: int, local_memory: int) -> bool:
+def _fewer_registers(launch: TimedLaunch, groups: int) -> int | None:
+    """Return the most registers per work-item with which *groups* groups fit on a core; None if none do."""
+    for registers in range(launch.registers - 1, 0, -1):
         try:
-            return occupancy(self.device, self.work_items, registers, local_memory).groups >= self.groups
+            room = occupancy(launch.device, launch.work_items, registers, launch.local_memory)
         except OccupancyError:
-            return False
+            continue
+        if room.groups >= groups:
+            return registers
+    return None
 
 
 # }}}

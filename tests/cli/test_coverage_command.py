@@ -18,7 +18,7 @@ def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("synthetic")
-def test_calibrate_prints_gaps_and_coverage_prints_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_calibrate_prints_gaps_and_the_whole_table_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "400")
     fit = tmp_path / "fit.json"
     folder = write_kernel_files(tmp_path / "kernels")
@@ -28,27 +28,10 @@ def test_calibrate_prints_gaps_and_coverage_prints_the_table(tmp_path: Path, mon
     assert "and 135 more" in calibrated.stdout
     assert re.search(r"^f32 add: only 2 of the kernels have it$", calibrated.stdout, re.MULTILINE)
     assert "global load 32-bit stride 1:" not in calibrated.stdout
-    printed = run("coverage", "--fit", fit).stdout
-    # two "sum" kernels at three sizes each, with 2 additions for each of 2^14 to 2^19 elements
-    assert re.search(r" +f32 add +2 +3.3e\+04 to 1e\+06 +[\d.]+ +long vectors, vectors", printed)
-    assert "local store 64-bit" in printed
     assert "local store 64-bit" not in calibrated.stdout
+    # two "sum" kernels at three sizes each, with 2 additions for each of 2^14 to 2^19 elements
     whole = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--output", fit, "--coverage").stdout
     assert re.search(r" +f32 add +2 +3.3e\+04 to 1e\+06 +[\d.]+ +long vectors, vectors", whole)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--group-size 256 --device nosuch --fit none.json", "not a fit; drop --device and --fit"),
-        ("--device amd-r9-fury --kernels .", "--kernels requires --group-size"),
-        ("--group-size 0", "0 is not in the range x>=1"),
-    ],
-)
-def test_contradictory_options_are_refused(options: str, message: str):
-    refused = run("coverage", *options.split())
-    assert refused.exit_code == 2
-    assert message in " ".join(refused.output.split())
 
 
 def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -68,7 +68,10 @@ def examples() -> Iterator[tuple[str, str]]:
                 yield name, line
 
 
-EXAMPLES = sorted({line for _, line in examples()})
+@cache
+def lines() -> list[str]:
+    """Return the command lines of all examples."""
+    return sorted({line for _, line in examples()})
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +135,7 @@ def test_every_command_has_an_example() -> None:
 
 
 def test_examples_succeed(subtests: pytest.Subtests, cached_run: Callable[[str], Result]) -> None:
-    for line in EXAMPLES:
+    for line in lines():
         with subtests.test(line=line):
             found = cached_run(line)
             if found.exception is not None:
@@ -144,7 +147,7 @@ def test_examples_succeed(subtests: pytest.Subtests, cached_run: Callable[[str],
 def test_output_fits_the_terminal_and_is_not_truncated(
     subtests: pytest.Subtests, cached_run: Callable[[str], Result]
 ) -> None:
-    for line in EXAMPLES:
+    for line in lines():
         with subtests.test(line=line):
             printed = cached_run(line.replace(" --json", "")).stdout
             assert max(map(len, printed.splitlines())) <= WIDTH
@@ -153,7 +156,7 @@ def test_output_fits_the_terminal_and_is_not_truncated(
 
 
 def test_example_of_each_command_prints_json(subtests: pytest.Subtests, cached_run: Callable[[str], Result]) -> None:
-    for line in {line.split()[1]: line for line in reversed(EXAMPLES)}.values():
+    for line in {line.split()[1]: line for line in reversed(lines())}.values():
         with subtests.test(line=line):
             with_json = line if line.endswith(" --json") else f"{line} --json"
             assert json.loads(cached_run(with_json).stdout)

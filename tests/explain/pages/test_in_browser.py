@@ -8,7 +8,6 @@ import pytest
 
 import loopyperf as lpp
 from tests.explain.pages.browser import Watched, chromium, needs_chromium, watching
-from tests.explain.pages.pdf_text import compact, printed
 from tests.explain.pages.report_kernels import HOSTILE, hostile, page_on_several_devices
 from tests.kernels import triangle
 
@@ -89,22 +88,6 @@ def test_controls_and_images_have_accessible_names(watched: Watched):
     ]
     assert {role for role, _ in named} == set(roles)
     assert [role for role, name in named if not name] == []
-
-
-TEXT_ELEMENTS = "h1, h2, h3, p, dt, dd, li, summary, td, pre code"
-"""selector of all elements with text, outside of images"""
-
-
-def test_print_contains_all_text_of_the_screen_and_of_details(watched: Watched):
-    watched.page.set_viewport_size({"width": 810, "height": 800})
-    watched.page.keyboard.press("d")
-    on_screen = watched.texts(TEXT_ELEMENTS) + watched.seen("svg text").all_text_contents()
-    watched.page.reload()
-    watched.page.emulate_media(media="print")
-    on_paper = printed(watched.page.pdf(format="A4"))
-    assert len(on_screen) > 100
-    missing = [each for each in on_screen if compact(each) not in on_paper]
-    assert [each for each in missing if not each.startswith("Predicted by")] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
