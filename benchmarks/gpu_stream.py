@@ -23,7 +23,7 @@ import loopy as lp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from papers.pictures import panels
+from papers.pictures import panels, plot_over_occupancy
 from parts.occupancy_errors import mape, mape_shape
 from parts.shared_data import SHARED_DATA
 from parts.tables import show, table
@@ -32,7 +32,6 @@ from rich.table import Table
 import loopyperf as lpp
 from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.errors import MissingNumberError
-from loopyperf.explain.plots import plot_over_occupancy
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.program_timing import timing

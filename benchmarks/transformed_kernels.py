@@ -28,7 +28,7 @@ from loopyperf.calibration.accuracy import median_log_error
 from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.errors import LoopyperfError
 from loopyperf.executors import TimeIsUp, limited
-from loopyperf.explain.waiting import StallReason
+from loopyperf.explain.review import StallReason
 
 DEVICE = "nvidia-h200"
 MEASURED = Path(__file__).parents[1] / "fits" / DEVICE / "raw" / "transformed-kernels.jsonl.xz"

@@ -167,7 +167,7 @@ def with_numbers(app: Sphinx, what: str, name: str, thing: object, options: obje
 
 def with_examples(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Add the gallery examples that call a plot function to its documentation."""
-    if name.startswith("loopyperf.explain.plots."):
+    if name.startswith("loopyperf.explain.plots.plot_"):
         lines += ["", f".. minigallery:: {name}", ""]
 
 

@@ -143,8 +143,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
             "no prediction: d: no weights",
         ],
     ),
-    "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
-    "advice on launches": (
+    "advice": (
         lambda: lpp.advise(two_launches(), n=4096, **V100),
         ["chain(n=4096) on nvidia-v100, model pipeline", "dominated by launch", "do more work per launch"],
     ),
@@ -204,12 +203,8 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
 """name -> function that makes the result, and texts that its display contains"""
 
 
-TABLES = {name: shown for name, shown in SHOWN.items() if name != "an explanation"}
-"""results whose HTML is that of the report text; an explanation has the report's first screen"""
-
-
 def test_html_is_a_well_formed_table_with_the_figures(subtests: pytest.Subtests) -> None:
-    for name, (make, words) in TABLES.items():
+    for name, (make, words) in SHOWN.items():
         with subtests.test(name=name):
             page = ElementTree.fromstring(make()._repr_html_())
             assert [table.tag for table in page.iter("table")]
@@ -218,7 +213,7 @@ def test_html_is_a_well_formed_table_with_the_figures(subtests: pytest.Subtests)
 
 
 def test_html_sets_alignment_but_no_colors(subtests: pytest.Subtests) -> None:
-    for name, (make, _) in TABLES.items():
+    for name, (make, _) in SHOWN.items():
         with subtests.test(name=name):
             html = make()._repr_html_()
             flush = set(re.findall(r'style="([^":]*): ([^"]*)"', html))

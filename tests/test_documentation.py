@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from loopyperf import errors
 from loopyperf.cli.command_table import COMMANDS, program
-from loopyperf.cli.streams import PLAIN_WIDTH
+from loopyperf.cli.options import PLAIN_WIDTH
 from loopyperf.stages.cache import LIMIT
 from tests.documents import (
     DOCUMENTS,

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS = 120
 """time limit of each notebook, which is how long a reader waits (wall clock)"""
-NEEDS = {"02_counting": (), "03_calibrate": ("pyopencl", "matplotlib"), "05_search": ("optuna", "matplotlib")}
+NEEDS = {"02_counting": (), "03_calibrate": ("pyopencl",), "05_search": ("optuna", "matplotlib")}
 """required packages of the extras, if not only matplotlib"""
 PLOTS = ("matplotlib",)
 SLOW = {"03_calibrate", "05_search", "06_papers_figures"}

@@ -15,8 +15,8 @@ from loopyperf.calibration.accuracy import ClassErrors, CrossValidation
 from loopyperf.calibration.fits import save_fit
 from loopyperf.cli.command_table import COMMANDS
 from loopyperf.device.vocabulary import ISSUE
+from loopyperf.explain.explanation import shares_of_peak
 from loopyperf.explain.findings import FULL
-from loopyperf.explain.first_screen import shares_of_peak
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import measurement_kernels, unseen_kernels
 from loopyperf.models.workload import LAUNCHING

@@ -26,51 +26,6 @@ def stencil(is_tiled: bool = False, tile: int = 16) -> lp.TranslationUnit:
     return lp.add_prefetch(knl, "u", axes, fetch_outer_inames=outer, default_tag="l.auto")
 
 
-def row_sums(group: int = 128) -> lp.TranslationUnit:
-    """Return a kernel that sums the rows of an n × m matrix. A group sums one row, and ends with a tree reduction."""
-    knl = lp.make_kernel(
-        "{[i, j]: 0 <= i < n and 0 <= j < m}",
-        "total[i] = sum(j, a[i, j])  {id=write}",
-        [
-            lp.GlobalArg("a", np.float32, shape="n, m"),
-            lp.GlobalArg("total", np.float32, shape="n"),
-            lp.ValueArg("n, m", np.int32),
-        ],
-        assumptions=f"n >= 1 and m >= {group} and m mod {group} = 0",
-        name="row_sums",
-        lang_version=(2018, 2),
-        # Loopy does not detect that only one work-item of a group writes.
-        silenced_warnings=["write_race(write)"],
-    )
-    knl = lp.tag_inames(knl, {"i": "g.0"})
-    knl = lp.split_iname(knl, "j", group, inner_tag="l.0")
-    return lp.split_reduction_outward(knl, "j_inner")
-
-
-def sparse_rows(group: int = 128) -> lp.TranslationUnit:
-    """Return a kernel that multiplies a sparse matrix in CSR format by a vector, with one work-item per row."""
-    knl = lp.make_kernel(
-        ["{[i]: 0 <= i < n}", "[start, end] -> {[k]: start <= k < end}"],
-        """
-        <> start = row_start[i]           {id=start}
-        <> end = row_start[i+1]           {id=end}
-        y[i] = sum(k, a[k]*x[column[k]])  {id=product}
-        """,
-        [
-            lp.GlobalArg("a, x", np.float32, shape=None),
-            lp.GlobalArg("column", np.int32, shape=None),
-            lp.GlobalArg("row_start", np.int32, shape="n + 1"),
-            lp.GlobalArg("y", np.float32, shape="n"),
-            lp.ValueArg("n", np.int32),
-        ],
-        assumptions=f"n >= {group} and n mod {group} = 0",
-        seq_dependencies=True,
-        name="sparse_rows",
-        lang_version=(2018, 2),
-    )
-    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
-
-
 def element_product(nodes: int = 20, elements: int = 16) -> lp.TranslationUnit:
     """Return a kernel that multiplies d by the nodal values of each element, as in discontinuous Galerkin methods.
 

@@ -3,8 +3,6 @@ Predicted and measured times
 ============================
 
 :func:`~loopyperf.explain.plots.plot_predictions` compares predicted with measured times.
-:func:`~loopyperf.explain.plots.plot_residuals` plots the errors against the share of an operation or memory access in
-the predicted times.
 """
 
 # %%
@@ -19,7 +17,3 @@ folder = bundled_fits() / "nvidia-h200"
 fit = lpp.load_fit(folder / "linear.json")
 found = validated_by(folder / "raw" / "test-kernels.jsonl.xz", fit=fit)
 plots.plot_predictions(found)
-
-# %%
-# Errors that grow with the share of an operation suggest that its weight is wrong.
-plots.plot_residuals(found.observations, fit, "f32 add")

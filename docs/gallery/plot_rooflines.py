@@ -22,7 +22,7 @@ plots.plot_roofline(
 )
 
 # %%
-# To compare devices, pass a list of rooflines. Each device has its own color. The kernel multiplies a small matrix by
-# the nodal values of each element, as in discontinuous Galerkin methods.
+# To compare devices, pass a dict of their rooflines. Each device has its own color. The kernel multiplies a small
+# matrix by the nodal values of each element, as in discontinuous Galerkin methods.
 devices = ["nvidia-h200", "amd-mi210"]
-plots.plot_roofline([lpp.roofline(element_product(), n=2**17, device=device) for device in devices])
+plots.plot_roofline({device: lpp.roofline(element_product(), n=2**17, device=device) for device in devices})

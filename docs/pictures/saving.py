@@ -5,7 +5,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from loopyperf.explain.drawings import SETTINGS
+SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
+"""keep text as text, and make the output deterministic"""
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from gpu_stream import Row, rows
 from matplotlib.figure import Figure
+from papers.pictures import plot_over_occupancy
 from saving import save
-
-from loopyperf.explain.plots import plot_over_occupancy
 
 GPUS = {"v100": "V100", "a40": "A40", "h100_pcie": "H100 PCIe", "mi210": "MI210"}
 KERNELS = {"triad": "triad, a = 1.2 b + c", "read": "read"}

@@ -11,12 +11,11 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem, add_completion_class
+from click.shell_completion import CompletionItem
 from rich.text import Text
 
 from loopyperf.cli import ended_by
-from loopyperf.cli.completion import BashWords
-from loopyperf.cli.streams import is_quiet, is_verbose, loudness, own_loudness, standard_error
+from loopyperf.cli.options import is_quiet, is_verbose, loudness, own_loudness, standard_error
 from loopyperf.errors import (
     LoopyperfError,
     LoopyperfWarning,
@@ -27,30 +26,6 @@ from loopyperf.errors import (
 )
 from loopyperf.files import caches_apart
 from loopyperf.units import printable
-
-LONGEST = 1000
-"""limit for the length of a summary; no summary is that long"""
-
-
-class Summaries(click.Group):
-    """A command group whose help does not truncate the summaries of its commands."""
-
-    def summaries(self) -> Mapping[str, str]:
-        """Return command name -> summary."""
-        return {name: command.get_short_help_str(limit=LONGEST) for name, command in self.commands.items()}
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the name and the whole summary of each command."""
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(self.summaries().items()))
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands and options whose names start with *incomplete*."""
-        named = [(name, summary) for name, summary in self.summaries().items() if name.startswith(incomplete)]
-        # click.Group.shell_complete would import every command for its summary.
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=summary) for name, summary in named), *options]
-
 
 SUMMARIES: Mapping[str, str] = {
     "advise": "Suggest changes that make a Loopy kernel faster, with the predicted time after each.",
@@ -73,10 +48,18 @@ SUMMARIES: Mapping[str, str] = {
     "validate": "Compare predicted with measured run times on test kernels.",
 }
 """command name -> first sentence of its help, so that commands can be listed without importing them"""
+MODULES: Mapping[str, str] = {
+    **dict.fromkeys(("compare", "counters", "estimate", "rank"), "predicting"),
+    **dict.fromkeys(("advise", "diff", "explain", "report", "trace"), "explaining"),
+    **dict.fromkeys(("calibrate", "coverage", "fit", "microbenchmark", "train", "validate"), "measuring"),
+    **dict.fromkeys(("cache", "doctor"), "installation"),
+    "devices": "devices",
+}
+"""command name -> module of this package that defines it"""
 
 
 class CommandTable(Mapping[str, click.Command]):
-    """Command name -> command; ``estimate`` is defined in ``loopyperf/cli/estimate_command.py``, and so on."""
+    """Command name -> command; ``estimate`` is the function ``estimate_command`` of its module, and so on."""
 
     def __getitem__(self, name: str) -> click.Command:
         """Return the command *name*; raises :class:`LoopyperfError` if it cannot be imported."""
@@ -94,7 +77,7 @@ class CommandTable(Mapping[str, click.Command]):
 @cache
 def _imported(name: str) -> click.Command:
     try:
-        module = import_module(f"loopyperf.cli.{name}_command")
+        module = import_module(f"loopyperf.cli.{MODULES[name]}")
     except ImportError as error:
         raise LoopyperfError(cannot_start(error)) from error
     return loudness(getattr(module, f"{name}_command"))
@@ -122,12 +105,19 @@ To enable completion in bash (in zsh: run compinit, use zsh_source) or fish:
 """
 
 
-class Commands(Summaries):
+class Commands(click.Group):
     """The group of all commands; loopyperf errors and Ctrl-C print one line instead of a traceback."""
 
-    def summaries(self) -> Mapping[str, str]:
-        """Return command name -> summary, without importing any command."""
-        return SUMMARIES
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the name and the whole summary of each command, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options whose names start with *incomplete*, without importing any command."""
+        named = [CompletionItem(name, help=summary) for name, summary in SUMMARIES.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(each for each in named if each.value.startswith(incomplete)), *options]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a :class:`LoopyperfError` exits with status 1, a signal with 128 + its number."""
@@ -204,4 +194,3 @@ def program() -> None:
 
 
 own_loudness(program)
-add_completion_class(BashWords)

@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from loopyperf.cli.streams import Form, Records, has_width, is_quiet, is_verbose, standard_output
+from loopyperf.cli.options import Form, Records, has_width, is_quiet, is_verbose, standard_output
 from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
 from loopyperf.units import printable
 

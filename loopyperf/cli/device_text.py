@@ -1,7 +1,7 @@
 """The parameters of a device as text and as plain values, with the models that apply to it without a fit."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from loopyperf.cli.console import show, show_whole_or_alone
@@ -19,29 +19,15 @@ ORDINARY = (("add", "f32"), ("mul", "f32"), ("fma", "f32"), ("add", "i32"), ("mu
 """arithmetic instructions of a typical tiled kernel, besides barriers and accesses of all memories"""
 
 
-@dataclass(frozen=True, slots=True)
-class Answering:
-    """The models that apply to a device without a fit, for a typical tiled kernel of single precision."""
+def assumed_parameters(device: Device) -> dict[str, tuple[Substitution, ...]]:
+    """Return model -> the parameters that it assumes, for a typical tiled kernel of single precision without a fit.
 
-    lacks: tuple[str, ...]
-    """parameters without which no model applies; if there are any, *assumed* is empty"""
-    assumed: Mapping[str, tuple[Substitution, ...]]
-    """model -> the parameters that it assumes; empty if the device file specifies all of them"""
-
-    @classmethod
-    def of(cls, device: Device) -> "Answering":
-        """Return the models for *device*, with the parameters that they assume."""
-        lacks = lacking(device)
-        if lacks:
-            return cls(lacks, {})
-        every = tuple(dict.fromkeys(_substitutions(device)))
-        models = DEVICE_MODELS.items()
-        return cls((), {name: tuple(needed(every, model.sees)) for name, model in models})
-
-    @property
-    def published(self) -> tuple[str, ...]:
-        """Return the models that assume no parameters."""
-        return tuple(name for name, assumed in self.assumed.items() if not assumed)
+    It is empty if the device lacks a parameter without which no model applies.
+    """
+    if lacking(device):
+        return {}
+    every = tuple(dict.fromkeys(_substitutions(device)))
+    return {name: tuple(needed(every, model.sees)) for name, model in DEVICE_MODELS.items()}
 
 
 def _substitutions(device: Device) -> Iterator[Substitution]:
@@ -70,7 +56,7 @@ LABELS = {
 
 def as_plain_values(device: Device) -> Row:
     """Return the parameters of *device* and the models for it as values for JSON."""
-    models = {name: list(map(str, assumed)) for name, assumed in Answering.of(device).assumed.items()}
+    models = {name: list(map(str, assumed)) for name, assumed in assumed_parameters(device).items()}
     return {**_words(device), "numbers": list(numbers(device)), "models": models}
 
 
@@ -88,11 +74,10 @@ def device_text(device: Device) -> ReportText:
 
 def _note(device: Device) -> list[str]:
     """Return a sentence on assumed numbers of a launch, and one for each set of models that assume the same others."""
-    found = Answering.of(device)
-    if found.lacks:
-        return [f"all models need a fit: the device file lacks {', '.join(found.lacks)}"]
+    if lacks := lacking(device):
+        return [f"all models need a fit: the device file lacks {', '.join(lacks)}"]
     with_assumed: dict[tuple[Substitution, ...], list[str]] = {}
-    for name, assumed in found.assumed.items():
+    for name, assumed in assumed_parameters(device).items():
         with_assumed.setdefault(assumed, []).append(name)
     how = {each: f"assuming {substitution_list(each)}" if each else "no assumed parameters" for each in with_assumed}
     on_launch = [

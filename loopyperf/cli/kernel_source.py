@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.util import cache_from_source, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from loopyperf.cli.streams import no_answer_yet
+from loopyperf.cli.options import no_answer_yet
 from loopyperf.errors import KernelFileError, one_line
 from loopyperf.files import is_file, why_no_file
 from loopyperf.kernel.loopy_passes import Program, without_dumps
@@ -130,14 +130,6 @@ def _place(error: BaseException, file: str) -> str:
         if Path(each.filename) == Path(file).absolute()
     ]
     return f"{file}:{own[-1]}" if own else file
-
-
-def forget_module(source: str) -> None:
-    """Remove the FILE.py of *source* from the imported modules, so that its current version is imported next."""
-    path = Path(source.rpartition(":")[0])
-    sys.modules.pop(_module_name(path.stem, str(path.absolute())), None)
-    # Python reuses the bytecode of a file that was changed within the same second and has the same length.
-    Path(cache_from_source(str(path.absolute()))).unlink(missing_ok=True)
 
 
 def words_on(source: str) -> str:

@@ -7,7 +7,6 @@ standard error, since kernels are built then and the user's functions may print.
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import timedelta
 from time import monotonic
 
 from rich.console import Console
@@ -15,7 +14,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     SpinnerColumn,
-    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -23,39 +21,13 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from loopyperf.cli.streams import is_quiet, no_answer_yet, standard_error
+from loopyperf.cli.options import is_quiet, no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress, ProgressReport
 
 GOES_ON = "measurements are saved; rerun the same command to resume"
 """message after an interrupted campaign"""
 EVERY = 30
 """seconds between two lines of progress"""
-
-
-class FractionColumn(MofNCompleteColumn):
-    """Steps done and steps in total, if the total is known."""
-
-    def render(self, task: Task) -> Text:
-        """Return both numbers, or nothing if the total is unknown."""
-        return Text() if task.total is None else super().render(task)
-
-
-class RemainingColumn(TimeRemainingColumn):
-    """Remaining time at the present speed, at most until the time limit in seconds, if there is one."""
-
-    def __init__(self, limit: float | None) -> None:
-        """Show no more than the rest of *limit*."""
-        super().__init__()
-        self._limit = limit
-
-    def render(self, task: Task) -> Text:
-        """Return the remaining time as text; nothing for steps that are not counted."""
-        left = task.time_remaining
-        if task.total is None or left is None:
-            return Text()
-        if self._limit is not None:
-            left = min(left, max(0.0, self._limit - (task.elapsed or 0.0)))
-        return Text(f"{timedelta(seconds=int(left))} left")
 
 
 class ProgressLines:
@@ -96,15 +68,14 @@ class StageProgress:
 
 
 @contextmanager
-def campaign_bar(limit: float | None = None) -> Generator[ProgressReport]:
+def campaign_bar() -> Generator[ProgressReport]:
     """Show a bar during a campaign and the stages after it; yield the function that reports progress.
 
-    *limit* is the campaign's time limit in seconds. An interrupt gets a note that the measurements so far are saved in
-    the archive.
+    An interrupt gets a note that the measurements so far are saved in the archive.
     """
     console = standard_error()
     try:
-        with no_answer_yet(), _bar(limit) as bar:
+        with no_answer_yet(), _bar() as bar:
             as_lines = not console.is_terminal and not is_quiet()
             yield (ProgressLines(console) if as_lines else StageProgress(bar)).report
     except KeyboardInterrupt as interrupt:
@@ -131,14 +102,14 @@ def working(title: str) -> Generator[None]:
         yield
 
 
-def _bar(limit: float | None = None) -> Bar:
+def _bar() -> Bar:
     console = standard_error()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        FractionColumn(),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
-        RemainingColumn(limit),
+        TimeRemainingColumn(),
     )
     return Bar(*columns, console=console, transient=True, disable=not _is_shown(console))
 

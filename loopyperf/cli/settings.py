@@ -16,9 +16,8 @@ from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
-from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.kernel_source import ARGUMENTS, KERNEL_SOURCE
-from loopyperf.cli.streams import Declared, Output, form
+from loopyperf.cli.options import Declared, Output, form, names_or_files
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS

@@ -2,5 +2,5 @@
 
 In: kernels and predictors. Out: an :class:`~loopyperf.explain.explanation.Explanation`, findings (changes that are
 simulated), differences, rooflines, traces, HTML pages and plots.
-Start with ``diagnosis.py`` for the cause, ``findings.py`` for the advice, and ``first_screen.py`` for the text.
+Start with ``diagnosis.py`` for the cause, ``findings.py`` for the advice, and ``explanation.py`` for the text.
 """

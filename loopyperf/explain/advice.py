@@ -1,39 +1,29 @@
-"""Advice on making a kernel faster: predicted changes, and GPUPerf's potential benefits."""
+"""Advice on making a kernel faster: changes with the predicted times after them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from os.path import relpath
 from pathlib import Path
-from typing import Any, overload
-
-from loopy.diagnostic import LoopyError
+from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
-from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, called, fields_of, plain
-from loopyperf.errors import LoopyperfError, MissingNumberError, one_line
+from loopyperf.errors import LoopyperfError
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
+from loopyperf.explain.explanation import bars, findings_table, recipes_in_text
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text
 from loopyperf.explain.in_loopy import ChangeRecipe
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
-from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
-from loopyperf.models.literature.gpuperf_advice import Advice, Benefit, advice_on
 from loopyperf.models.result import Estimate
-from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import shown_estimate
-from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, found_once, one_size
+from loopyperf.stages.case import Case, one_size
 from loopyperf.stages.compile import Compiler
-from loopyperf.stages.profile import profiled_name
-from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration
 
 MODULE = '''"""{kernel}, changed; before: {before}.
@@ -54,32 +44,12 @@ COMBINED = 4
 """maximum number of changes that are combined"""
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedFinding:
-    """The estimate of the kernel after Loopy applied a finding's change."""
-
-    _OMITTED = ("estimate",)
-    _DERIVED = ("seconds",)
-
-    change: str
-    """description of the change"""
-    estimate: Estimate | None
-    """estimate of the changed kernel; None if it could not be made or predicted"""
-    refusal: str = ""
-    """error message that explains a missing estimate"""
-
-    @property
-    def seconds(self) -> float | None:
-        """Return the run time of the changed kernel."""
-        return None if self.estimate is None else float(self.estimate)
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class AdviceOnKernel(Tabular, Sequence[Advice]):
-    """What would make a kernel faster. As a sequence, it holds GPUPerf's advice on each launch."""
+class AdviceOnKernel(Tabular):
+    """What would make a kernel faster."""
 
     _ROWS = "findings"
-    _OMITTED = ("estimate", "diagnosis", "launches")
+    _OMITTED = ("estimate", "diagnosis")
 
     kernel: str
     """name of the kernel"""
@@ -91,10 +61,6 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
     """run time of the kernel"""
     diagnosis: Diagnosis
     """what limits the kernel, and the findings"""
-    launches: tuple[Advice, ...]
-    """GPUPerf's advice on each launch, in program order; empty if the device lacks a required parameter"""
-    variants: tuple[AppliedFinding, ...] = ()
-    """estimates after each change that Loopy can apply; empty without ``apply=True``"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """the given typical iteration counts and condition shares, by name"""
     combined: tuple[Finding, ...] = ()
@@ -158,27 +124,15 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
         )
         return write_file("the changed kernel", path, text)
 
-    @overload
-    def __getitem__(self, place: int) -> Advice: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Advice, ...]: ...
-    def __getitem__(self, place: int | slice) -> Advice | tuple[Advice, ...]:
-        """Return GPUPerf's advice on the launch at *place*, or on a slice of launches."""
-        return self.launches[place]
-
-    def __len__(self) -> int:
-        """Return the number of launches with advice from GPUPerf."""
-        return len(self.launches)
-
     def report_text(self) -> ReportText:
-        """Return the cause, the suggested changes, and the estimates of the applied ones."""
+        """Return the cause, the suggested changes, and the times of the combined ones."""
         diagnosis = self.diagnosis
         tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []
         tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
         return ReportText(
             question=self.estimate.inputs,
             answer=f"{self.estimate.time_and_interval}, {diagnosis.cause}",
-            tables=[*tables, *self._tried(), *self._together()],
+            tables=[*tables, *self._together()],
             code=[f"# all changes together\n{self.recipe.source}"]
             if self.combined
             else recipes_in_text(diagnosis.findings),
@@ -189,22 +143,6 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
             )
             or diagnosis.no_change,
         )
-
-    def _tried(self) -> Iterator[Table]:
-        """Yield a table of the applied changes with their estimates, if there are any."""
-        rows = [
-            (each.change, each.refusal, "", "")
-            if each.estimate is None
-            else (
-                each.change,
-                each.estimate.most_of_it,
-                duration(float(each.estimate)),
-                f"{self.diagnosis.seconds / float(each.estimate):.2f}×",
-            )
-            for each in self.variants
-        ]
-        if rows:
-            yield Table(("applied by Loopy", "", "time", "speedup"), rows, text=2)
 
     def _together(self) -> Iterator[Table]:
         """Yield a table of the combined changes with the times after each, if there are any."""
@@ -218,8 +156,7 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as JSON-serializable values."""
-        gpuperf, interval = plain(self.launches), plain(self.estimate.interval)
-        return {**fields_of(self), "interval": interval, **plain(self.diagnosis), "gpuperf": gpuperf}
+        return {**fields_of(self), "interval": plain(self.estimate.interval), **plain(self.diagnosis)}
 
 
 def advise(
@@ -231,7 +168,6 @@ def advise(
     fit: FitChoice | ResidualModel | None = None,
     compiler: Compiler = "model",
     predictor: Predictor | None = None,
-    apply: bool = False,
     combine: bool = False,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -253,8 +189,6 @@ def advise(
         As in :func:`loopyperf.estimate`.
     predictor : Predictor, optional
         A predictor (see :func:`loopyperf.predictor`) to use instead.
-    apply : bool, optional
-        Whether to apply the changes that Loopy can make by itself, and to estimate each changed kernel.
     combine : bool, optional
         Whether to make the change with the largest gain, to look for changes of the changed kernel, and so on, up to
         four changes.
@@ -269,9 +203,8 @@ def advise(
     -------
     AdviceOnKernel
         ``findings`` lists the changes, largest gain first, each with its reason, the affected lines and the function
-        that makes it, as text (``recipe.source``) and to call (``apply(program)``). ``variants`` has the estimates of
-        the changed kernels if *apply* is set, ``combined`` the changes that help together if *combine* is set. As a
-        sequence, the result holds GPUPerf's advice on each launch (Sim, section 3).
+        that makes it, as text (``recipe.source``) and to call (``apply(program)``). ``combined`` has the changes that
+        help together if *combine* is set.
 
     Raises
     ------
@@ -308,29 +241,9 @@ def advise(
     """
     case = Case(program, one_size(parameters, sizes), typical)
     by, found = shown_estimate(case, predictor, device=device, model=model, fit=fit, compiler=compiler)
-    described = simulator_of(by).parameters
     diagnosis = diagnosed(case, by, found)
-    try:
-        kernel, launches = advice_at(case, described)
-    except MissingNumberError:
-        kernel, launches = profiled_name(case, described), ()
-    variants = tuple(_variants(case, diagnosis, by)) if apply else ()
     together = tuple(_combined(case, by, diagnosis)) if combine else ()
-    return AdviceOnKernel(
-        kernel, dict(case.sizes), by.device, found, diagnosis, launches, variants, dict(typical or {}), together
-    )
-
-
-def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterator[AppliedFinding]:
-    """Yield the estimate of *case* after each change that Loopy can make by itself."""
-    for each in diagnosis.findings:
-        if not each.recipe.calls:
-            continue
-        try:
-            changed = each.apply(case.kernel)
-            yield AppliedFinding(each.change, predictor.predict(replace(case, kernel=changed)))
-        except (LoopyperfError, LoopyError) as error:
-            yield AppliedFinding(each.change, None, one_line(error))
+    return AdviceOnKernel(found.kernel, dict(case.sizes), by.device, found, diagnosis, dict(typical or {}), together)
 
 
 def _combined(case: Case, by: Predictor, diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -342,33 +255,3 @@ def _combined(case: Case, by: Predictor, diagnosis: Diagnosis) -> Iterator[Findi
         yield best
         case = replace(case, kernel=best.apply(case.kernel))
         diagnosis = diagnosed(case, by, by.predict(case))
-
-
-Number = int | float
-_Written = tuple[str, Number, dict[str, Number], dict[str, Number], tuple[Benefit, ...], tuple[str, ...]]
-ADVICE: ResultKind[tuple[str, tuple[_Written, ...]]] = json_result_kind("advice", 256, tuple[str, tuple[_Written, ...]])
-"""cached advice: the kernel's name and the fields of each :class:`Advice` with its inputs and parameters"""
-
-
-def advice_at(case: Case, device: Device) -> tuple[str, tuple[Advice, ...]]:
-    """Return the name of the kernel of *case* and GPUPerf's advice on each of its launches."""
-    key = device, case.typical, case.sizes
-    kernel, launches = found_once(ADVICE, case.kernel, key, lambda: _written(timed_program(case, device=device)))
-    return kernel, tuple(
-        Advice(launch, clock, Analysis(Inputs(**inputs), Parameters(**parameters)), benefits, scattered)
-        for launch, clock, inputs, parameters, benefits, scattered in launches
-    )
-
-
-def _written(kernel: TimedProgram) -> tuple[str, tuple[_Written, ...]]:
-    return kernel.kernel, tuple(
-        (
-            each.launch,
-            each.clock,
-            {name: number for name, number in asdict(each.analysis.inputs).items() if number is not None},
-            asdict(each.analysis.parameters),
-            each.benefits,
-            each.scattered,
-        )
-        for each in map(advice_on, kernel.launches)
-    )

@@ -1,10 +1,8 @@
 """Compare two run times: :func:`diff`, and the :class:`Difference` that it returns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, cast
 
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
@@ -17,8 +15,6 @@ from loopyperf.explain import difference_parts as parts
 from loopyperf.explain.difference_cause import why
 from loopyperf.explain.difference_parts import LinePair, Pair, ResourcePair, Side
 from loopyperf.explain.explain import explain
-from loopyperf.explain.explanation import Explanation
-from loopyperf.files import without_folders, write_file
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
 from loopyperf.predict.compare import device_for, usual_model
@@ -27,10 +23,10 @@ from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import SHORTEST, duration, number_of
 
-SMALL = 0.01
+SMALL_CHANGE = 0.01
 """share of the longer run time; lines and resources with a smaller difference are not shown"""
 
-SHOWN = 7
+MOST_ROWS = 7
 """maximum number of quantities per heading in a terminal"""
 
 
@@ -122,22 +118,6 @@ class Difference(Tabular):
         names = one.called if one.called == other.called else f"{one.called} and {other.called}"
         return f"{names} on {one.device}, model {self.model}"
 
-    # {{{ which differences to show
-
-    @property
-    def _least(self) -> float:
-        return SMALL * max(self.before, self.after)
-
-    @property
-    def shown_resources(self) -> tuple[ResourcePair, ...]:
-        """Return the resources whose busy times differ by at least 1 % of the run time."""
-        return tuple(pair for pair in self.resources if abs(pair.after - pair.before) >= self._least)
-
-    @property
-    def shown_lines(self) -> tuple[LinePair, ...]:
-        """Return the lines whose costs differ by at least 1 % of the run time."""
-        return tuple(pair for pair in self.lines if abs(pair.change) >= self._least)
-
     @property
     def quantities(self) -> dict[str, tuple[Pair, ...]]:
         """Return the other compared quantities by heading."""
@@ -148,47 +128,37 @@ class Difference(Tabular):
             "counters": self.counters,
         }
 
-    @property
-    def shown_quantities(self) -> dict[str, tuple[Pair, ...]]:
-        """Return the quantities that differ by more than 1 %, by heading."""
-        shown = {name: tuple(pair for pair in pairs if pair.is_noteworthy) for name, pairs in self.quantities.items()}
-        return {name: pairs for name, pairs in shown.items() if pairs}
-
-    @property
-    def folded(self) -> int:
-        """Return the number of rows that are not shown because they differ by less."""
-        every = len(self.resources) + len(self.lines) + sum(map(len, self.quantities.values()))
-        shown = len(self.shown_resources) + len(self.shown_lines) + sum(map(len, self.shown_quantities.values()))
-        return every - shown
-
-    # }}}
-
     def report_text(self) -> ReportText:
-        """Return both run times, the cause of the difference, and the parts that differ."""
-        long = {name: len(pairs) - SHOWN for name, pairs in self.shown_quantities.items() if len(pairs) > SHOWN}
-        remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]
-        if self.folded:
-            remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 % not shown")
-        shown = {name: pairs[:SHOWN] for name, pairs in self.shown_quantities.items()}
+        """Return both run times, the cause, and the parts that differ by at least 1 % of the run time or of each."""
+        least = SMALL_CHANGE * max(self.before, self.after)
+        costs = {
+            "busy time (share of peak)": [each for each in self.resources if abs(each.change) >= least],
+            "source": [each for each in self.lines if abs(each.change) >= least],
+        }
+        others = {name: [each for each in pairs if each.is_noteworthy] for name, pairs in self.quantities.items()}
+        tables = [
+            Table((name, *self.labels, "change"), [(each.name, *each.words, signed(each.change)) for each in pairs])
+            for name, pairs in costs.items()
+        ]
+        tables += [
+            Table((name, *self.labels), [(each.name, *each.words) for each in pairs[:MOST_ROWS]])
+            for name, pairs in others.items()
+        ]
+        rows = len(self.resources) + len(self.lines) + sum(map(len, self.quantities.values()))
+        folded = rows - sum(map(len, (*costs.values(), *others.values())))
+        more = [
+            f"{number_of(len(each) - MOST_ROWS, 'row')} more: {name}"
+            for name, each in others.items()
+            if each[MOST_ROWS:]
+        ]
         return ReportText(
             question=self.inputs,
             answer=f"{duration(self.before)} vs. {duration(self.after)}, {self.why}",
-            tables=list(self._tables(self.shown_resources, self.shown_lines, shown)),
-            remarks=remarks,
+            tables=[table for table in tables if table.rows],
+            remarks=[*more, *([f"{number_of(folded, 'row')} with differences below 1 % not shown"] if folded else [])],
             notes=self.notes,
             alone=f"{duration(self.before)} {duration(self.after)}",
         )
-
-    def _tables(
-        self, resources: Sequence[ResourcePair], lines: Sequence[LinePair], quantities: Mapping[str, Sequence[Pair]]
-    ) -> Iterator[Table]:
-        for heading, pairs in (("busy time (share of peak)", resources), ("source", lines)):
-            rows = [(each.name, *each.words, signed(each.change)) for each in pairs]
-            if rows:
-                yield Table((heading, *self.labels, "change"), rows)
-        for heading, pairs in quantities.items():
-            if pairs:
-                yield Table((heading, *self.labels), [(each.name, *each.words) for each in pairs])
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each source line with its seconds on both sides."""
@@ -197,42 +167,6 @@ class Difference(Tabular):
             for pair in self.lines
         ]
 
-    def html(self) -> str:
-        """Return a self-contained HTML page with all quantities of both kernels side by side."""
-        title = " and ".join(dict.fromkeys(escape(each.kernel) for each in self.compared))
-        report = replace(
-            self.report_text(),
-            tables=list(self._tables(self.resources, self.lines, self.quantities)),
-            remarks=(),
-            notes=list(map(without_folders, self.notes)),
-        )
-        return PAGE.format(title=title, style=STYLE.read_text(encoding="utf-8"), report=report.html())
-
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the HTML page to *path* and return its path; raises :class:`ParameterError` if writing fails."""
-        return write_file("the page", path, self.html())
-
-
-STYLE = Path(__file__).parent / "template" / "page.css"
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}: difference</title>
-<link rel="icon" href="data:,">
-<style>
-{style}.loopyperf table {{ display: block; overflow-x: auto; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{report}
-</body>
-</html>
-"""
-
 
 def signed(seconds: float) -> str:
     """Return *seconds* as a duration with its sign; empty for zero and for rounding errors."""
@@ -240,43 +174,12 @@ def signed(seconds: float) -> str:
     return f"{sign}{duration(abs(seconds))}" if abs(seconds) >= SHORTEST else ""
 
 
-def difference_of(before: Side, after: Side) -> Difference:
-    """Return the difference between two sides; raises :class:`ParameterError` if their models differ."""
-    sides = (before, after)
-    if before.on.first != after.on.first:
-        raise ParameterError(
-            f"run times of two models, {before.on.first!r} and {after.on.first!r}, cannot be compared; set model="
-        )
-    estimated = [note for side in sides for note in side.on.estimate.notes]
-    simulated = [
-        remark for side in sides if side.on.diagnosis and side.launches for remark in side.on.diagnosis.remarks
-    ]
-    is_reviewed = before.launches and after.launches
-    return Difference(
-        model=before.on.first,
-        compared=(_compared(before), _compared(after)),
-        why=why(before, after),
-        lines=parts.line_pairs(before, after),
-        resources=parts.resource_pairs(before, after) if is_reviewed else (),
-        waiting=parts.waiting_pairs(before, after) if is_reviewed else (),
-        residents=parts.resident_pairs(before, after) if is_reviewed else (),
-        traffic=parts.traffic_pairs(before, after) if is_reviewed else (),
-        counters=parts.counter_pairs(before, after) if is_reviewed else (),
-        notes=tuple(dict.fromkeys((*estimated, *simulated))),
-    )
-
-
-def _compared(side: Side) -> Compared:
-    of = side.explanation
-    return Compared(of.kernel, dict(of.sizes), dict(of.typical), side.on.device, side.seconds)
-
-
 TWO = 2
 
 
 def diff(
-    before: Program | Explanation,
-    after: Program | Explanation | None = None,
+    before: Program,
+    after: Program | None = None,
     /,
     *,
     device: DeviceChoice | Sequence[DeviceChoice] | None = None,
@@ -291,9 +194,9 @@ def diff(
 
     Parameters
     ----------
-    before : loopy.TranslationUnit or Explanation
+    before : loopy.TranslationUnit
         First program.
-    after : loopy.TranslationUnit or Explanation, optional
+    after : loopy.TranslationUnit, optional
         Second program. By default, *before* is compared with itself at other sizes or on another device.
     device : str, path or Device, or two of them, optional
         Device of both programs, or a pair, e.g. ``["nvidia-v100", "nvidia-a100"]``.
@@ -326,11 +229,6 @@ def diff(
     LoopyperfError
         Any error of :func:`loopyperf.explain`.
 
-    Notes
-    -----
-    Two explanations (see :func:`loopyperf.explain`) of one device each can be compared, or one explanation of two
-    devices.
-
     Examples
     --------
     >>> import loopy as lp, numpy as np, loopyperf as lpp
@@ -349,9 +247,6 @@ def diff(
     2 times as long: DRAM busy for ...
     """
     named = merged_sizes(parameters, sizes)
-    if isinstance(before, Explanation) or isinstance(after, Explanation):
-        options = {"device": device, "model": model, "fit": fit, "typical": typical, **named}
-        return _of_explanations(before, after, [name for name, value in options.items() if value is not None])
     devices = _pair_of_devices(device)
     both = {name: _pair_of_sizes(name, value) for name, value in named.items()}
     if (
@@ -380,11 +275,36 @@ def diff(
         return Side(explanation, explanation.devices[0])
 
     try:
-        return difference_of(side(0, name), side(1, name))
+        sides = side(0, name), side(1, name)
     except LoopyperfError:
         if not (model is fit is None) or name == WITHOUT_FIT:
             raise
-    return difference_of(side(0, WITHOUT_FIT), side(1, WITHOUT_FIT))  # the default fit has no weights for the kernel
+        sides = side(0, WITHOUT_FIT), side(1, WITHOUT_FIT)  # the default fit has no weights for the kernel
+    return _difference(*sides)
+
+
+def _compared(side: Side) -> Compared:
+    of = side.explanation
+    return Compared(of.kernel, dict(of.sizes), dict(of.typical), side.on.device, side.seconds)
+
+
+def _difference(before: Side, after: Side) -> Difference:
+    is_reviewed = bool(before.launches and after.launches)
+    notes = [note for side in (before, after) for note in side.on.estimate.notes]
+    if is_reviewed:
+        notes += [note for side in (before, after) if side.on.diagnosis for note in side.on.diagnosis.remarks]
+    return Difference(
+        model=before.on.first,
+        compared=(_compared(before), _compared(after)),
+        why=why(before, after),
+        lines=parts.line_pairs(before, after),
+        resources=parts.resource_pairs(before, after) if is_reviewed else (),
+        waiting=parts.waiting_pairs(before, after) if is_reviewed else (),
+        residents=parts.resident_pairs(before, after) if is_reviewed else (),
+        traffic=parts.traffic_pairs(before, after) if is_reviewed else (),
+        counters=parts.counter_pairs(before, after) if is_reviewed else (),
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def _pair_of_devices(device: DeviceChoice | Sequence[DeviceChoice] | None) -> Sequence[DeviceChoice | None]:
@@ -403,20 +323,3 @@ def _pair_of_sizes(name: str, value: Any) -> tuple[Any, Any]:
     if len(pair) != TWO:
         raise ParameterError(f"size {name!r} must be one value or a pair, got {len(pair)} values")
     return pair[0], pair[1]
-
-
-def _of_explanations(before: object, after: object, options: Iterable[str]) -> Difference:
-    """Return the difference of one or two explanations, which have two devices in all and take no *options*."""
-    if not (isinstance(before, Explanation) and isinstance(after, Explanation | None)):
-        raise ParameterError("cannot compare a program with an explanation; pass two programs or two explanations")
-    given = ", ".join(options)
-    if given:
-        raise ParameterError(f"explanations already have a device, model and sizes; drop {given}")
-    explanations = [before] if after is None else [before, after]
-    sides = [Side(each, on) for each in explanations for on in each.devices]
-    if len(sides) != TWO:
-        raise ParameterError(
-            "pass two explanations of one device each, or one explanation of two devices; got "
-            f"{number_of(len(explanations), 'explanation')} of {number_of(len(sides), 'device')}"
-        )
-    return difference_of(*sides)

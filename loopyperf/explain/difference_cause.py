@@ -19,16 +19,16 @@ from loopyperf.explain.difference_parts import (
     Side,
     access_pairs,
 )
-from loopyperf.explain.waiting import BUSY, StallReason
+from loopyperf.explain.review import BUSY, StallReason
 from loopyperf.units import duration, ratio_in_words
 
 LOG_APART = log(1.05)
 """log ratio below which two quantities count as equal"""
 RESOURCE_EXPLAINS = 0.5
 """least log ratio of amounts over log ratio of busy times; below it, the device's speed explains the change"""
-CLOSE = 1.25
+CLOSE_RATE = 1.25
 """ratio within which cores and clocks explain a difference in throughput"""
-SAME = 0.01
+EQUAL_TIMES = 0.01
 """share of the longer run time; times with a smaller difference count as equal"""
 EXPLAINS = 0.5
 """share of the difference; a quantity that changed by more explains it"""
@@ -36,7 +36,7 @@ A_THIRD = 1 / 3
 """share of the difference; with no saturated resource, a wait that changed by more explains it"""
 HINTS = 0.1
 """share of the difference; a quantity that changed by less does not explain it"""
-WAITED: dict[StallReason, str] = {
+WAIT_WORDS: dict[StallReason, str] = {
     "memory latency": "for memory",
     "dependency": "for results of other instructions",
     "barrier": "at barriers",
@@ -47,7 +47,7 @@ WAITED: dict[StallReason, str] = {
 def why(before: Side, after: Side) -> str:
     """Return the speed ratio of *after* to *before* and its cause, as a sentence without its period."""
     slow, fast = (before, after) if before.seconds >= after.seconds else (after, before)
-    if slow.seconds - fast.seconds <= SAME * slow.seconds:
+    if slow.seconds - fast.seconds <= EQUAL_TIMES * slow.seconds:
         return "no difference" if slow.seconds == fast.seconds else "difference below 1 %"
     if fast.seconds <= 0:
         return _costliest_line(before, after)
@@ -195,7 +195,7 @@ class _Cause:
             return Pair("", before, after, "B/s").clause
         rate = Pair("work-item instructions per second", before, after)
         cycles = self._pair("", lambda side: (side.on.cores or 0) * (side.on.clock or 0.0))
-        return self._clocks() if abs(rate.growth - cycles.growth) < log(CLOSE) else rate.clause
+        return self._clocks() if abs(rate.growth - cycles.growth) < log(CLOSE_RATE) else rate.clause
 
     def _clocks(self) -> str:
         """Return the number of cores and the clocks of both devices; empty if unknown."""
@@ -223,7 +223,9 @@ class _Cause:
             cause = "barrier"  # warps at a barrier do not hide latency, so the other waits follow from barriers
         shares = self._pair("of stall cycles", lambda side: side.waits.get(cause, 0.0), SHARE)
         detail = next(self._details(cause), "")
-        return f"{self.slow.terms.warp}s wait {WAITED[cause]} for {': '.join(filter(None, [shares.clause, detail]))}"
+        return (
+            f"{self.slow.terms.warp}s wait {WAIT_WORDS[cause]} for {': '.join(filter(None, [shares.clause, detail]))}"
+        )
 
     def _details(self, cause: StallReason | None) -> Iterator[str]:
         """Yield quantities that may change how long warps wait for *cause*, the most likely first."""

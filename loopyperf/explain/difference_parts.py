@@ -7,9 +7,8 @@ from math import log
 
 from loopyperf.device.vocabulary import ISSUE, Vocabulary
 from loopyperf.explain.explanation import Explanation, LineCost, OnDevice
-from loopyperf.explain.review import LaunchReview
+from loopyperf.explain.review import STALLS, LaunchReview, StallReason
 from loopyperf.explain.source_view import SourceLine
-from loopyperf.explain.waiting import STALLS, StallReason
 from loopyperf.units import duration, in_percent, prefixed
 
 NOTEWORTHY = 0.01
@@ -294,21 +293,20 @@ def line_pairs(before: Side, after: Side) -> tuple[LinePair, ...]:
     """
     partners: dict[int, int] = {}
     for key in (_source, _assigned):
-        for place, cost in enumerate(before.lines):
-            for number, other in enumerate(after.lines):
-                is_alike = key(cost.line) != "" and (cost.line.kind, key(cost.line)) == (
-                    other.line.kind,
-                    key(other.line),
+        for row, cost in enumerate(before.lines):
+            for other_row, other in enumerate(after.lines):
+                is_match = (
+                    key(cost.line) != "" and cost.line.kind == other.line.kind and key(cost.line) == key(other.line)
                 )
-                if is_alike and place not in partners and number not in partners.values():
-                    partners[place] = number
-    found: list[LinePair] = []
-    for place, cost in enumerate(before.lines):
-        other = after.lines[partners[place]] if place in partners else None
-        found.append(LinePair(cost.line, other and other.line, cost.seconds, other and other.seconds))
-    unmatched = (cost for number, cost in enumerate(after.lines) if number not in partners.values())
-    found += [LinePair(cost.line, None, None, cost.seconds) for cost in unmatched]
-    return tuple(pair for pair in found if pair.line.source)
+                if is_match and row not in partners and other_row not in partners.values():
+                    partners[row] = other_row
+    pairs: list[LinePair] = []
+    for row, cost in enumerate(before.lines):
+        other = after.lines[partners[row]] if row in partners else None
+        pairs.append(LinePair(cost.line, other and other.line, cost.seconds, other and other.seconds))
+    unmatched = (cost for row, cost in enumerate(after.lines) if row not in partners.values())
+    pairs += [LinePair(cost.line, None, None, cost.seconds) for cost in unmatched]
+    return tuple(pair for pair in pairs if pair.line.source)
 
 
 def _source(line: SourceLine) -> str:

@@ -24,7 +24,6 @@ from loopyperf.explain.candidates import (
     LaunchSeen,
     barriers_each_time,
     is_control,
-    is_local_store,
     lines,
     parts_of,
 )
@@ -37,22 +36,22 @@ FEW_SPILLED = 8
 """registers per spilled one, at least, for a launch to be limited by occupancy rather than by spill traffic"""
 UNEVEN = 0.95
 """load balance (groups of the mean core over the core with most) below which a launch has a tail"""
-NEARLY = 0.99
+NEARLY_BEST = 0.99
 """share of the best balance that is good enough"""
 SPARSE = 0.5
 """occupancy below which registers may limit a launch"""
-FACTOR = 8
+MOST_MORE_GROUPS = 8
 """maximum factor by which to increase the number of groups"""
 TWICE = 2
 WAITED_MOST = 0.3
 """share of stall cycles from which waiting for results may limit a kernel"""
-SHORT = 4
+SHORT_LOOP = 4
 """iterations below which a loop has no use for several accumulators"""
 PARTLY = 0.8
 """share of active lanes below which a line is divergent"""
 SHORT_LAUNCH = 2e-6
 """run time in seconds; launching a shorter kernel takes longer than executing it, on all GPUs whose overhead we know"""
-NAMED = 3
+MOST_NAMES = 3
 """maximum number of names in a sentence"""
 
 
@@ -121,7 +120,7 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     arrays = _arrays(stacks)
     executed = sum(float(each.executions) for each in stacks)
     spilled = f"{number_of(seen.machine.spilled, 'register')} per work-item spill"
-    what = spilled if seen.machine.spilled else f"{listed(arrays, NAMED)} in local (stack) memory"
+    what = spilled if seen.machine.spilled else f"{listed(arrays, MOST_NAMES)} in local (stack) memory"
     yield ChangeCandidate(
         ChangeClass.REGISTERS,
         arrays,
@@ -129,22 +128,6 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         f"{what}: {amount(executed)} loads and stores of stack memory per {seen.words.warp}",
         seen.of_memory,
     )
-
-
-def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest that more groups be resident on a core, if registers or local memory limit occupancy."""
-    here = seen.review.residents
-    if here.is_full or here.groups >= here.total or not set(here.limited_by) & {"registers", "local memory"}:
-        return
-    if next(crowded(seen), None) is None:  # else fewer values per work-item raise occupancy
-        limit = f"limited by {' and '.join(here.limited_by)} to {number_of(here.groups, 'group')}"
-        yield ChangeCandidate(
-            ChangeClass.OCCUPANCY,
-            here.limited_by,
-            (),
-            f"{limit} per {seen.words.core}, {_residing(seen)}",
-            seen.review.waits_for("memory latency") * (1 - here.share),
-        )
 
 
 def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -155,9 +138,9 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     cores = launch.device.needed("cores")
     groups, with_another = divmod(launch.all_groups, cores)
     execute = "executes" if with_another == 1 else "execute"
-    factors = [each for each in range(2, FACTOR + 1) if launch.warps_per_group % each == 0]
+    factors = [each for each in range(2, MOST_MORE_GROUPS + 1) if launch.warps_per_group % each == 0]
     even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
-    factor = next((each for each in factors if even[each] > NEARLY * max(even.values())), 1)
+    factor = next((each for each in factors if even[each] > NEARLY_BEST * max(even.values())), 1)
     yield ChangeCandidate(
         ChangeClass.SMALLER_GROUPS,
         (),
@@ -177,7 +160,7 @@ def small(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     groups = f"{number_of(seen.launch.all_groups, 'group')} of {number_of(items, 'work-item')}"
     if filled < PARTLY:
         evidence = f"{groups} fill {in_percent(filled)} of the lanes of their {seen.words.warp}s"
-    elif starting >= BUSY and starting >= NEARLY * max(seen.review.utilization.values()):
+    elif starting >= BUSY and starting >= NEARLY_BEST * max(seen.review.utilization.values()):
         evidence = f"{groups}: {seen.words.core}s start groups for {in_percent(starting)} of the time"
     else:
         return
@@ -220,15 +203,12 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     for loop in loops_in(graph.body):
         inside = [graph.instructions[item] for item in loop.body if not isinstance(item, Loop)]
         each_time = barriers_each_time(graph, loop)
-        if each_time < TWICE or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
+        if each_time < TREE or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
             continue
-        kind, through = ChangeClass.DOUBLE_BUFFER, [each for each in inside if is_local_store(each)]
-        if each_time >= TREE:
-            kind, through = ChangeClass.REDUCE_ONCE, [each for each in inside if each.subsystem == MemorySpace.LOCAL]
         yield ChangeCandidate(
-            kind,
-            (loop.name,) if kind == ChangeClass.REDUCE_ONCE else _arrays(through),
-            lines(through),
+            ChangeClass.REDUCE_ONCE,
+            (loop.name,),
+            lines(each for each in inside if each.subsystem == MemorySpace.LOCAL),
             f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {in_percent(waits)} of stall cycles",
             waits,
         )
@@ -262,7 +242,7 @@ def _accumulating(seen: LaunchSeen) -> Iterator[str]:
     inames = {iname for each in seen.given.instructions for iname in each.reduction_inames()}
     inames |= {iname for iname in seen.given.all_inames() if accumulations(seen.given, iname)}
     lengths = {iname: seen.length(iname) for iname in inames if not seen.given.inames[iname].tags}
-    yield from (iname for iname in sorted(lengths, key=lambda iname: -lengths[iname]) if lengths[iname] >= SHORT)
+    yield from (iname for iname in sorted(lengths, key=lambda iname: -lengths[iname]) if lengths[iname] >= SHORT_LOOP)
 
 
 # }}}
@@ -337,7 +317,7 @@ def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             ChangeClass.PRECISION,
             tuple(names),
             lines(wide),
-            f"{listed(sources, NAMED)} {verb} {in_percent(share)} of the arithmetic "
+            f"{listed(sources, MOST_NAMES)} {verb} {in_percent(share)} of the arithmetic "
             "double precision; all results are single",
             max(seen.busy(Pipeline.FP64, Pipeline.SFU), share),
         )
@@ -366,7 +346,7 @@ def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             ChangeClass.REDUNDANT,
             tuple(idle),
             tuple(each.id for each in kernel.instructions),
-            f"nothing depends on {listed(idle, NAMED)}: {number:,} work-items compute the same",
+            f"nothing depends on {listed(idle, MOST_NAMES)}: {number:,} work-items compute the same",
             1 - 1 / number,
         )
 

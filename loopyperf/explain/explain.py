@@ -14,7 +14,7 @@ from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.explanation import Explanation, OnDevice, with_others
 from loopyperf.explain.roofline_chart import roofline_at
-from loopyperf.explain.source_view import KernelCode, SourceLine, generated_code, listing_of
+from loopyperf.explain.source_view import SourceLine, listing_of
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS, find_model
 from loopyperf.models.result import LEVEL, Estimate
@@ -31,7 +31,6 @@ LISTING: ResultKind[tuple[str, tuple[SourceLine, ...]]] = json_result_kind(
     "listing", 256, tuple[str, tuple[SourceLine, ...]]
 )
 """cached name and source listing of a kernel"""
-CODE: ResultKind[KernelCode] = json_result_kind("code", 64, KernelCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
 
@@ -46,7 +45,6 @@ def explain(
     compiler: Compiler = "model",
     about: str = "",
     findings: bool = True,
-    code: bool = False,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -74,8 +72,6 @@ def explain(
         A description of the kernel.
     findings : bool, optional
         Whether to simulate changes that may make the kernel faster, at most eight per device.
-    code : bool, optional
-        Whether to include the code that Loopy generates, with each line linked to its instruction.
     typical : mapping, optional
         Typical iteration counts of loops and shares of conditions that depend on data, by name.
     parameters : mapping, optional
@@ -142,16 +138,7 @@ def explain(
     if not found:
         raise failures[0]
     listing = with_others(lines, (each for on in found for each in on.estimates.values()))
-    generated = _generated(program, merged) if code else None
-    return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}), generated)
-
-
-def _generated(program: Program, sizes: Mapping[str, Any]) -> KernelCode | None:
-    """Return the code that Loopy generates; None if code generation fails."""
-    try:
-        return found_once(CODE, program, (), lambda: generated_code(program, prepared(program, sizes)))
-    except LoopyperfError:
-        return None
+    return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}))
 
 
 def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[SourceLine, ...]]:

@@ -1,24 +1,26 @@
-"""The :class:`Explanation` of a kernel's run time on one or several devices, as plain values."""
+"""The :class:`Explanation` of a kernel's run time on one or several devices, as plain values and as tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from math import inf
+from textwrap import wrap
 from typing import Any
 
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.parts import Pipeline
+from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.display import ReportText, Table, Tabular, called
-from loopyperf.errors import LoopyperfError, unanswered
-from loopyperf.explain.diagnosis import Diagnosis
-from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text, waiting_in_words
-from loopyperf.explain.review import LaunchReview
+from loopyperf.errors import unanswered
+from loopyperf.explain.diagnosis import FULL, Diagnosis
+from loopyperf.explain.findings import Finding
+from loopyperf.explain.review import BUSY, AccessReview, LaunchReview, Residents
 from loopyperf.explain.roofline_chart import Roofline
-from loopyperf.explain.source_view import KernelCode, SourceLine
-from loopyperf.explain.waiting import BUSY
+from loopyperf.explain.source_view import SourceLine
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LATENCY
 from loopyperf.predict.compare import below_roofline, is_below
 from loopyperf.predict.on_device import BOUND
-from loopyperf.units import duration, in_percent, number_of
+from loopyperf.units import duration, in_percent, listed, number_of, prefixed
 
 NOWHERE = "not attributed to a line"
 """label of costs without a source line"""
@@ -80,11 +82,11 @@ def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) ->
     return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
 
-WAITED = 0.01
+LEAST_STALLS = 0.01
 """share of stall cycles; a line with a smaller share is not marked as waiting"""
-ALMOST_ALL = 0.95
+ONLY_CAUSE = 0.95
 """share of a line's stall cycles from which a cause counts as the only one"""
-SHOWN = 3
+MOST_FINDINGS = 3
 """maximum number of findings on the first screen"""
 
 
@@ -163,7 +165,7 @@ class OnDevice(Tabular):
         shown, diagnosis = self.estimate, self.diagnosis
         tables: list[Table] = []
         if diagnosis is not None and diagnosis.launches:
-            tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:SHOWN], diagnosis)]
+            tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:MOST_FINDINGS], diagnosis)]
         return ReportText(
             question=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
             answer=f"{shown.time_and_interval}, {self.cause}",
@@ -180,13 +182,13 @@ class OnDevice(Tabular):
         )
 
     def waits_at(self, line: str) -> str:
-        """Return the share of stalls at a source *line*, and its main cause; empty below :data:`WAITED`."""
+        """Return the share of stalls at a source *line*, and its main cause; empty below :data:`LEAST_STALLS`."""
         launches = () if self.diagnosis is None or not line else self.diagnosis.launches
         for launch in launches:
             waits = None if launch.waiting is None else launch.waiting.by_source.get(line)
-            if waits is not None and (every := sum(waits.values())) >= WAITED:
+            if waits is not None and (every := sum(waits.values())) >= LEAST_STALLS:
                 cause = max(waits, key=lambda cause: waits[cause])
-                return f"{in_percent(every)}, {'' if waits[cause] >= ALMOST_ALL * every else 'mostly '}{cause}"
+                return f"{in_percent(every)}, {'' if waits[cause] >= ONLY_CAUSE * every else 'mostly '}{cause}"
         return ""
 
     def lanes_at(self, line: str) -> str:
@@ -211,8 +213,8 @@ class OnDevice(Tabular):
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:
             yield self.diagnosis.no_change
-        elif self.diagnosis is not None and len(self.diagnosis.findings) > SHOWN:
-            yield f"{number_of(len(self.diagnosis.findings) - SHOWN, 'more finding')} with smaller gains"
+        elif self.diagnosis is not None and len(self.diagnosis.findings) > MOST_FINDINGS:
+            yield f"{number_of(len(self.diagnosis.findings) - MOST_FINDINGS, 'more finding')} with smaller gains"
 
     def _other_models(self) -> Iterator[str]:
         """Yield one line on the estimates of the other models."""
@@ -250,8 +252,6 @@ class Explanation(Tabular):
     """reasons for missing devices, by device"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """the given typical iteration counts and condition shares, by name"""
-    code: KernelCode | None = None
-    """code that Loopy generates; None unless requested, or if code generation fails"""
 
     def lines(self, on: OnDevice) -> tuple[LineCost, ...]:
         """Return the cost of each line in the device's shown estimate, to which the costs add up.
@@ -268,13 +268,6 @@ class Explanation(Tabular):
         beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
         return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
 
-    def _repr_html_(self) -> str:
-        """Return the first screen of the report; without the extra ``report``, the report text."""
-        try:
-            return import_module("loopyperf.explain.page").first_screen_of(self)
-        except LoopyperfError:
-            return self.report_text().html()
-
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each source line and device, with its seconds and its share of the run time."""
         return [
@@ -288,3 +281,160 @@ class Explanation(Tabular):
             for on in self.devices
             for cost in self.lines(on)
         ]
+
+
+# {{{ tables of the first screen: utilization of resources, suggested changes, and accesses
+
+WIDTH = 24
+"""length of a full bar, in characters"""
+EIGHTHS = " ▏▎▍▌▋▊▉"
+"""fractions of a character at the end of a bar"""
+MOST_LINES = 2
+"""maximum number of source lines named in a finding"""
+WIDEST = 80
+"""length of a comment's line"""
+COMMENT: Mapping[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
+"""options of a comment that is wrapped"""
+WASTEFUL = 1.05
+"""ratio to the minimum, above which both numbers are shown"""
+SMALL_UTILIZATION = 0.01
+"""utilization below which a resource is not shown"""
+UNEVEN = 0.95
+"""load balance below which idle cores are shown"""
+
+
+def bar(share: float) -> str:
+    """Return a text bar for a *share* from 0 to 1."""
+    eighths = round(8 * WIDTH * min(1.0, max(0.0, share)))
+    return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
+
+
+def bars(review: LaunchReview, diagnosis: Diagnosis) -> Table:
+    """Return the table of the utilization of each resource during a launch, and of the occupancy."""
+    words = diagnosis.words
+    name = f", {review.name}" if len(diagnosis.launches) > 1 else ""
+    rows = [(each.name, bar(each.share), in_percent(each.share), each.note) for each in shares_of_peak(review, words)]
+    return Table((f"share of peak{name}", "", "", ""), rows, text=2, last=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The utilization of a resource."""
+
+    name: str
+    """display name"""
+    share: float
+    """share of peak, from 0 to 1"""
+    note: str = ""
+    """remark"""
+    binds: bool = False
+    """whether it is the bottleneck"""
+
+
+def shares_of_peak(review: LaunchReview, words: Vocabulary) -> Iterator[Bar]:
+    """Yield the utilization of each resource during a launch, the share of busy cores, and the occupancy."""
+    for resource, share in review.utilization.items():
+        binds = resource == review.busiest and share >= FULL
+        if share >= SMALL_UTILIZATION and resource != Pipeline.BARRIER:  # barriers are shown as waiting
+            yield Bar(words.resource(resource), share, "◀ bottleneck" if binds else "", binds)
+    if review.balance < UNEVEN:
+        idle = f"◀ idle for {in_percent(1 - review.balance)} of the time"
+        yield Bar(f"{words.core}s with work", review.balance, idle)
+    if words.has_occupancy:
+        yield Bar("occupancy", review.residents.share, occupancy_in_words(review.residents, words))
+
+
+def waiting_in_words(review: LaunchReview, words: Vocabulary) -> str:
+    """Return the causes of waiting, largest share first; empty if they are unknown."""
+    if review.waiting is None:
+        return ""
+    shares = [
+        f"{cause} {in_percent(share)}" for cause, share in review.waiting.total.items() if share >= SMALL_UTILIZATION
+    ]
+    return f"{words.warp} stall reasons: {', '.join(shares)}" if shares else ""
+
+
+def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
+    """Return the resident warps, what limits them, and what one more group would need."""
+    here = f"{residents.warps_in_words} of {residents.slots} {words.warp}s"
+    if residents.is_full:
+        return f"{here}: full"
+    if residents.limited_by == ("grid",):
+        return f"{here} on average: the grid has no more groups"
+    limited = f"{here} ({number_of(residents.groups, 'group')}), limited by {' and '.join(residents.limited_by)}"
+    if residents.fewer_registers is None:
+        return limited
+    groups = number_of(residents.fitting + 1, "group")
+    return f"{limited}: {residents.registers} per work-item; {groups} fit with at most {residents.fewer_registers}"
+
+
+def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
+    """Return the table of changes with run times and speedups, and with advice on those that Loopy cannot make."""
+    rows: list[tuple[str, str, str]] = []
+    for number, each in enumerate(findings, 1):
+        of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
+        time, speedup = ("", "") if each.seconds is None else (duration(each.seconds), f"{each.speedup:.2f}×")
+        rows.append((f"{number}. {each.change}{of_launch}", time, speedup))
+        advice = () if each.recipe.calls else each.recipe.advice
+        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *advice)]
+    return Table(("what would help (each alone)", "time", "speedup"), rows)
+
+
+def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
+    """Return the source of each change that Loopy can make, with a comment that numbers it as in the table."""
+    return [
+        "\n".join([*wrap(f"change {number}: {each.change}", WIDEST, **COMMENT), each.recipe.source])
+        for number, each in enumerate(findings, 1)
+        if each.recipe.calls
+    ]
+
+
+def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield one line: the evidence (unless the cause has it), the source lines, and the next bottleneck."""
+    why = "" if finding.evidence in diagnosis.cause else finding.evidence
+    where = f"at {listed(finding.lines, MOST_LINES)}" if finding.lines else ""
+    if clause := "; ".join(filter(None, (why, where, finding.then))):
+        yield clause
+
+
+def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
+    """Return the table of a launch's accesses: sectors, wavefronts and cache hit rates."""
+    caches = [name for name in review.traffic.moved if any(each.hit_rate(name) is not None for each in review.accesses)]
+    rows = [
+        (
+            each.line,
+            f"{each.kind} {each.array}",
+            words.local if each.space == MemorySpace.LOCAL else each.space,
+            _of_fewest(each.sectors, each.fewest_sectors) if each.sectors else "",
+            _of_fewest(each.wavefronts, each.fewest_wavefronts),
+            *(_hit_rate(each, cache) for cache in caches),
+        )
+        for each in review.accesses
+    ]
+    hits = (f"{cache} hits" for cache in caches)
+    return Table(("line", "access", "memory", f"{words.sector}s (minimum)", words.wavefronts, *hits), rows, text=3)
+
+
+def traffic_table(review: LaunchReview, words: Vocabulary) -> Table:
+    """Return the table of the bytes that a launch loads from and stores to each memory level."""
+    traffic = review.traffic
+    rows = [(words.local, prefixed(traffic.local, "B"), "")] if traffic.local else []
+    rows += [
+        (name, prefixed(traffic.loaded.get(name, 0.0), "B"), prefixed(traffic.stored.get(name, 0.0), "B"))
+        for name, moved in traffic.moved.items()
+        if moved
+    ]
+    return Table(("memory level", "loads", "stores"), rows)
+
+
+def _of_fewest(number: float, fewest: float) -> str:
+    """Return *number*, followed by the minimum in parentheses if that is clearly less."""
+    return f"{number:.3g} ({fewest:.3g})" if number > WASTEFUL * fewest else f"{number:.3g}"
+
+
+def _hit_rate(access: AccessReview, cache: str) -> str:
+    rate = access.hit_rate(cache) if access.kind == "load" else None
+    return "" if rate is None else in_percent(rate)
+
+
+# }}}

@@ -51,8 +51,6 @@ FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     execution_candidates.chained,
     memory_candidates.repeated,
     memory_candidates.loaded_often,
-    execution_candidates.sparse,
-    memory_candidates.narrow,
     execution_candidates.rolled,
 )
 """candidate finders, the most promising first"""

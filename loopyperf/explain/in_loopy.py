@@ -26,11 +26,11 @@ from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.transform import accumulations
 from loopyperf.units import listed, number_of
 
-NAMED = 3
+MOST_NAMES = 3
 """maximum number of arrays named in a phrase"""
 TILE = 16
 """iterations of a loop whose elements a tile holds"""
-LONGEST = 64
+LONGEST_UNROLLED = 64
 """maximum length of a loop to unroll, or to load at once"""
 BLOCK = 8
 """rows of groups that run at the same time"""
@@ -138,7 +138,7 @@ class _Recipes:
 
     @cached_property
     def arrays(self) -> str:
-        return listed(self.candidate.subject, NAMED)
+        return listed(self.candidate.subject, MOST_NAMES)
 
     @cached_property
     def tags(self) -> Mapping[str, Sequence[str]]:
@@ -282,7 +282,7 @@ class _Recipes:
         array = self.candidate.subject[0]
         inames = [name for name in (first, other) if name]
         calls = self.divided(self._grid)
-        if other and not self.seen.given.inames[other].tags and self.seen.length(other) > LONGEST:
+        if other and not self.seen.given.inames[other].tags and self.seen.length(other) > LONGEST_UNROLLED:
             calls = (*self.divided({**self._grid, other: TILE}), Call("split_iname", [other, TILE]))
             inames[-1] = f"{other}_inner"
         if not inames or self._passes_on(array):
@@ -336,16 +336,6 @@ class _Recipes:
             ),
         )
 
-    def vectors(self) -> Iterator[ChangeRecipe]:
-        number, first = self.candidate.amount, self.iname("l.0") or "l.0"
-        yield ChangeRecipe(
-            f"access {number} neighboring elements of {self.arrays} at once",
-            advice=(
-                f'in your function: split the iname of {first} by {number} with inner_tag="vec", and give the arrays '
-                f'a last axis of length {number}, tagged "vec" (lp.split_array_dim, lp.tag_array_axes)',
-            ),
-        )
-
     def local_tile(self) -> Iterator[ChangeRecipe]:
         """Yield recipes in which the work-items of a group share loads, or the results of a work-item."""
         change, splits, tiles = f"share the loads of {self.arrays} in a group", dict[str, int](), list[Call]()
@@ -353,7 +343,7 @@ class _Recipes:
             inames = [iname for iname in self._indices(array) if self.seen.length(iname) > 1]
             loops = [iname for iname in inames if not self.seen.given.inames[iname].tags]
             own = [iname for iname in inames if iname in self._work_items]
-            splits |= {iname: TILE for iname in loops if own and self.seen.length(iname) > LONGEST}
+            splits |= {iname: TILE for iname in loops if own and self.seen.length(iname) > LONGEST_UNROLLED}
             swept = [f"{iname}_inner" if iname in splits else iname for iname in (*own, *loops)]
             tiles += [Call("through_tile", [array, swept, self._group])] if own else []
         if tiles:
@@ -416,27 +406,17 @@ class _Recipes:
             for each in self.seen.given.instructions
             if set(self.candidate.subject) & (set(each.assignee_var_names()) | each.read_dependency_names())
             for iname in each.within_inames | each.reduction_inames()
-            if not self.seen.given.inames[iname].tags and 1 < self.seen.length(iname) <= LONGEST
+            if not self.seen.given.inames[iname].tags and 1 < self.seen.length(iname) <= LONGEST_UNROLLED
         }
         if indices:
             unrolled = Call("tag_inames", [dict.fromkeys(sorted(indices), "unr")])
-            loops = listed(sorted(indices), NAMED)
+            loops = listed(sorted(indices), MOST_NAMES)
             yield ChangeRecipe(f"keep {self.arrays} in registers: unroll {loops}", (unrolled,))
         if self.seen.machine.spilled:
             yield self._fewer_registers()
             return
         reasons = [f"{each.name}: {each.reason}" for each in self.seen.machine.unsure.values()]
         yield ChangeRecipe(f"keep {self.arrays} in registers", advice=(*reasons, "use constant indices only"))
-
-    def occupancy(self) -> Iterator[ChangeRecipe]:
-        advice = {
-            "registers": "keep fewer values per work-item, e.g. unroll or prefetch less",
-            "local memory": f"use smaller tiles in {self.seen.words.local}, or a smaller data type",
-        }
-        yield ChangeRecipe(
-            f"fit more groups on each {self.seen.words.core}",
-            advice=tuple(advice[each] for each in self.candidate.subject if each in advice),
-        )
 
     def smaller_groups(self) -> Iterator[ChangeRecipe]:
         size, items, free = self.candidate.amount, self.seen.machine.work_items, self.free_axis("g")
@@ -488,12 +468,6 @@ class _Recipes:
             ),
         )
 
-    def double_buffer(self) -> Iterator[ChangeRecipe]:
-        yield ChangeRecipe(
-            f"double-buffer the tiles {self.arrays}, with one barrier per iteration",
-            advice=("in your function: give the tile a first axis of length 2, indexed by the iteration modulo 2",),
-        )
-
     def several_results(self) -> Iterator[ChangeRecipe]:
         """Yield recipes in which a group does the work of several."""
         axes = [iname for axis in ("g.0", "g.1") if (iname := self._only(axis)) and self.seen.length(iname) > 1]
@@ -537,7 +511,7 @@ class _Recipes:
 
     def precision(self) -> Iterator[ChangeRecipe]:
         names = self.candidate.subject
-        of = f"{listed(names, NAMED)} in" if names else "literals, casts and quotients of integers in"
+        of = f"{listed(names, MOST_NAMES)} in" if names else "literals, casts and quotients of integers in"
         call = Call("in_single_precision", [list(names)] if names else [])
         yield ChangeRecipe(f"use {of} single precision", (call,))
 
@@ -585,14 +559,14 @@ class _Recipes:
             for number, axis in enumerate(axes):
                 tags |= {iname: f"{kind}.{number}" for iname in left[axis] if axis != f"{kind}.{number}"}
         yield ChangeRecipe(
-            f"remove {listed(removed, NAMED)}, so that each result is computed once",
+            f"remove {listed(removed, MOST_NAMES)}, so that each result is computed once",
             (Call("without_inames", [removed, tags]),),
         )
 
     def unroll(self) -> Iterator[ChangeRecipe]:
         loops = [each for each in self.candidate.subject if each in self.seen.given.inames]
         lengths = {each: self.seen.length(each) for each in loops if not self.seen.given.inames[each].tags}
-        change = f"unroll the loop over {listed(loops or self.candidate.subject, NAMED)}"
+        change = f"unroll the loop over {listed(loops or self.candidate.subject, MOST_NAMES)}"
         whole = {each: "unr" for each, length in lengths.items() if 1 < length <= TILE and not self._sizes(each)}
         longer = [each for each, length in lengths.items() if each not in whole and length >= UNROLLED]
         calls = tuple(Call("split_iname", [each, UNROLLED], {"inner_tag": "unr"}) for each in longer)

@@ -11,12 +11,10 @@ from pymbolic.primitives import Subscript, Variable
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.parts import Pipeline
-from loopyperf.device.vocabulary import ISSUE
 from loopyperf.explain.candidates import (
     BUSY,
     NEARLY,
     TREE,
-    WAITED,
     ChangeCandidate,
     ChangeClass,
     LaunchSeen,
@@ -41,8 +39,6 @@ OFTEN = 4
 """loads of each sector by a group, from which to suggest that they be shared"""
 EXCESS = 1.3
 """ratio of DRAM traffic to compulsory traffic, from which to suggest a change"""
-NARROW, WIDE = 32, 128
-"""bits per lane of an access that could be wider, and of the widest"""
 
 
 Way = tuple[str, str]
@@ -245,28 +241,6 @@ def _from_cache(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 def _sharing(seen: LaunchSeen, loads: Sequence[Instruction], evidence: str, share: float) -> ChangeCandidate:
     arrays = tuple(dict.fromkeys(each.reference.array for each in loads))
     return ChangeCandidate(ChangeClass.SEVERAL_RESULTS, arrays, lines(loads), evidence, share)
-
-
-def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Suggest vector accesses, if instruction issue or the load/store pipeline is busy."""
-    busy = seen.busy(ISSUE, seen.review.pipeline_of_local)
-    wide = {
-        each.instruction.origin: each
-        for each in accesses(seen, MemorySpace.GLOBAL)
-        if each.instruction.bits == NARROW and each.mean("sectors") <= WASTEFUL * each.fewest_sectors
-        and each.mean("distinct") > SECTOR
-    }  # fmt: skip
-    every = sum(float(each.executions) for each in seen.graph.instructions)
-    share = sum(each.executions for each in wide.values()) / every if every else 0.0
-    if wide and busy >= BUSY and share >= WAITED:
-        yield ChangeCandidate(
-            ChangeClass.VECTORS,
-            tuple(dict.fromkeys(each.instruction.reference.array for each in wide.values())),
-            lines(each.instruction for each in wide.values()),
-            f"each lane loads or stores {NARROW} bits per instruction, where {WIDE} are possible",
-            share,
-            amount=WIDE // NARROW,
-        )
 
 
 def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:

@@ -1,22 +1,277 @@
-"""HTML reports: :func:`report`, and the :class:`Report` that it returns."""
+"""HTML reports: :func:`report`, and the :class:`Report` that it returns, rendered from Jinja2 templates.
+
+Jinja2 escapes everything except plots, highlighted source, style and script, which are made here. The content security
+policy of a page allows no other script and no network access.
+"""
 
 import re
-from collections.abc import Iterable, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from io import StringIO
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from xml.etree import ElementTree
 
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
-from loopyperf.display import ReportText, Shown
-from loopyperf.explain.explain import DeviceChoices, explain
-from loopyperf.explain.explanation import Explanation
-from loopyperf.explain.page import page_of
-from loopyperf.files import write_file
+from loopyperf.display import NoteKind, ReportText, Shown, without
+from loopyperf.errors import LoopyperfError, by_reason, in_short
+from loopyperf.explain.explain import DeviceChoices, explain, paragraphs
+from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, reasons, shares_of_peak, traffic_table
+from loopyperf.explain.plots import Figure, plot_roofline, with_legend
+from loopyperf.explain.source_view import SourceLine
+from loopyperf.files import without_folders, write_file
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS
+from loopyperf.models.result import LEVEL, Estimate
 from loopyperf.stages.compile import Compiler
+from loopyperf.units import amount, duration, in_percent, prefixed, printable, unbroken
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+    from matplotlib import style
+    from pygments import highlight
+    from pygments.formatters.html import HtmlFormatter
+    from pygments.lexers.python import PythonLexer
+except ImportError as error:
+    raise LoopyperfError(
+        f"reports need Jinja2 and Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
+    ) from error
+
+
+def _without_folders(explanation: Explanation) -> Explanation:
+    """Return *explanation* with the folders of paths removed from reasons and notes.
+
+    The kernel's source and description are not changed, because they are the user's own.
+    """
+    devices = tuple(_on_device(on) for on in explanation.devices)
+    return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
+
+
+def _on_device(on: OnDevice) -> OnDevice:
+    estimates = {
+        name: replace(each, notes=tuple(map(without_folders, each.notes))) for name, each in on.estimates.items()
+    }
+    roofline = on.roofline and replace(on.roofline, notes=tuple(map(without_folders, on.roofline.notes)))
+    return replace(
+        on,
+        name=without_folders(on.name),
+        estimates=estimates,
+        refusals=_reasons(on.refusals),
+        roofline=roofline,
+        gaps=_reasons(on.gaps),
+    )
+
+
+def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
+    return {without_folders(name): without_folders(reason) for name, reason in refusals.items()}
+
+
+LIGHT, DARK = "default", "github-dark"
+"""Pygments styles"""
+
+
+def coloured(text: str) -> str:
+    """Return a statement in Loopy's syntax, which is close to Python, as highlighted and escaped HTML."""
+    return highlight(text, PythonLexer(stripnl=False, ensurenl=False), HtmlFormatter(nowrap=True))
+
+
+@cache
+def style_sheet(style: str) -> str:
+    """Return the CSS rules of a Pygments *style* for elements of class ``code``, without the background."""
+    rules = cast("str", HtmlFormatter(style=style).get_style_defs(".code")).splitlines()
+    return "\n".join(rule for rule in rules if rule.startswith(".code .") and ".hll" not in rule)
+
+
+TEMPLATE = Path(__file__).parent / "template"
+CODE = re.compile("`([^`]+)`")
+NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
+"""matches names of device parameters, e.g. ``memory.DRAM.latency``"""
+CHART = (4.8, 3.4)
+"""size in inches without the legend, chosen so that the text is legible on a phone"""
+SHOWN = 0.01
+"""share of the time, or of a peak; a smaller share has no bar"""
+
+
+def page_of(explanation: Explanation) -> str:
+    """Return *explanation* as a self-contained HTML document."""
+    explanation = _without_folders(explanation)
+    script = _file("page.js")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    template = _environment().get_template("page.html")
+    page = template.render(
+        report=explanation,
+        level=in_percent(LEVEL),
+        several=len(explanation.devices) > 1,
+        assumed=_assumed,
+        by_reason=by_reason,
+        shares_of_peak=shares_of_peak,
+        reasons=reasons,
+        summaries={name: model.summary for name, model in MODELS.items()},
+        paragraphs=paragraphs(explanation.about),
+        sizes=", ".join(_stated(explanation)),
+        lines=list(_source(explanation)),
+        amount=prefixed,
+        traffic_table=traffic_table,
+        accesses_table=accesses_table,
+        roofline_chart=_roofline_chart,
+        style=Markup(_style()),
+        script=Markup(script),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
+        version=version("loopyperf"),
+    )
+    return printable(page)
+
+
+def _environment() -> Environment:
+    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    environment.finalize = _unbroken
+    environment.filters.update(
+        duration=duration,
+        number=amount,
+        percent=in_percent,
+        coloured=_coloured,
+        short=in_short,
+        prose=_prose,
+        breakable=_breakable,
+    )
+    return environment
+
+
+def _assumed(estimate: Estimate) -> list[str]:
+    """Return the notes except the reason for a missing interval, which is in the headline."""
+    return without(estimate.notes, NoteKind.NO_INTERVAL)
+
+
+def _stated(explanation: Explanation) -> Iterator[str]:
+    """Yield the sizes and the typical values as text."""
+    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
+    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
+
+
+# {{{ source with its costs
+
+
+def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
+    """Yield each source line with one cell per device, except other sources of costs that cost nothing."""
+    costs = [explanation.lines(on) for on in explanation.devices]
+    for number, line in enumerate(explanation.listing):
+        pairs = zip(explanation.devices, costs, strict=True)
+        cells = [_cell(on, line, each[number].seconds if each[number].parts else 0.0) for on, each in pairs]
+        if line.kind != "other" or any(cell["time"] for cell in cells):
+            yield {"line": line, "cells": cells}
+
+
+def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
+    """Return the cell of a *line* on a device: its time and share as text, and its stalls."""
+    whole = float(on.estimate.seconds)
+    share = seconds / whole if whole else 0.0
+    is_shown = abs(share) >= SHOWN
+    return {
+        "device": on.device,
+        "share": share if is_shown else 0.0,
+        "time": unbroken(duration(seconds)) if is_shown else "",
+        "percent": unbroken(in_percent(share)) if is_shown else "",
+        "waits": on.remarks_at(line.source),
+    }
+
+
+def _unbroken(value: Any) -> Any:
+    """Return *value* with no-break spaces between numbers and units; markup is unchanged."""
+    return unbroken(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(words: str) -> Markup:
+    """Return *words* as markup, with text in backticks as code and line breaks allowed in parameter names."""
+    marked = CODE.sub(r"<code>\1</code>", str(escape(unbroken(words))))
+    return Markup(NUMBER.sub(lambda found: found[0].replace(".", ".<wbr>"), marked))
+
+
+def _breakable(name: str) -> Markup:
+    """Return *name* with line breaks allowed after underscores."""
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))
+
+
+def _coloured(line: SourceLine) -> str | Markup:
+    return Markup(coloured(line.text)) if line.kind in ("loop", "instruction") else line.text
+
+
+# }}}
+
+
+# {{{ roofline chart and style
+
+
+def _roofline_chart(explanation: Explanation) -> Markup:
+    """Return the rooflines of all devices in one chart."""
+    rooflines = {on.name: on.roofline for on in explanation.devices if on.roofline is not None}
+    title = f"Roofline of {explanation.kernel} on {', '.join(on.device for on in explanation.devices)}"
+    # The page replaces the default colors, so a user's matplotlib style must not apply.
+    with style.context("default"):
+        ax = Figure(figsize=CHART, layout="constrained").subplots()
+        plot_roofline(rooflines if len(rooflines) > 1 else next(iter(rooflines.values())), ax=ax)
+        return Markup(embedded(with_legend(ax, grows=True), title, "roofline-"))
+
+
+SVG, LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
+"""keep text as text, and make the output deterministic"""
+OF_THE_PAGE = {"#000000": "currentColor", "#ffffff": "var(--ground)"}
+"""colors of a light theme -> CSS values for any theme"""
+
+
+def embedded(figure: Figure, title: str, prefix: str) -> str:
+    """Return *figure* as an SVG element with accessible name *title*, and with *prefix* before all ids.
+
+    Black becomes the text color of the page, and white its background.
+    """
+    buffer = StringIO()
+    figure.patch.set_visible(False)
+    for ax in figure.axes:
+        ax.patch.set_visible(False)
+    with style.context(SETTINGS):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    root = ElementTree.fromstring(printable(buffer.getvalue()))  # names may have characters that XML lacks
+    for each in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(each)
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.set(name, _of_the_page(name, value, prefix))
+    width, height = (float(root.attrib.pop(name).removesuffix("pt")) for name in ("width", "height"))
+    root.attrib.update({"role": "img", "aria-label": title, "style": f"aspect-ratio: {width:g} / {height:g}"})
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", LINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _of_the_page(name: str, value: str, prefix: str) -> str:
+    if name == "id":
+        return prefix + value
+    if name == f"{{{LINK}}}href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    for color, of_the_page in OF_THE_PAGE.items():
+        value = re.sub(rf"{color}\b", of_the_page, value)
+    return value.replace("url(#", f"url(#{prefix}")
+
+
+def _style() -> str:
+    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{style_sheet(DARK)}\n}}"
+    return "\n".join([_file("page.css"), style_sheet(LIGHT), dark])
+
+
+@cache
+def _file(name: str) -> str:
+    return (TEMPLATE / name).read_text(encoding="utf-8")
+
+
+# }}}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,13 +295,12 @@ class Report(Shown):
         """Return the file in the current folder that is named after the kernel, without separators and odd letters."""
         return Path(f"{re.sub(r'[^A-Za-z0-9_.-]+|^[.-]+', '_', self.explanation.kernel):.100}.html")
 
-    def save(self, path: str | PathLike[str] | None = None, *, is_watched: bool = False) -> Path:
+    def save(self, path: str | PathLike[str] | None = None) -> Path:
         """Write the page to *path*, by default :attr:`default_path`, and return its path.
 
-        With *is_watched*, the page reloads itself every two seconds. Raises :class:`ParameterError` if writing fails.
+        Raises :class:`ParameterError` if writing fails.
         """
-        where = self.default_path if path is None else path
-        return write_file("the report", where, page_of(self.explanation, is_watched=is_watched))
+        return write_file("the report", self.default_path if path is None else path, self.html())
 
 
 def report(
@@ -129,7 +383,6 @@ def report(
         compiler=compiler,
         about=about,
         findings=findings,
-        code=True,
         typical=typical,
         parameters=parameters,
         **sizes,

@@ -1,29 +1,38 @@
 """Review what limits a launch: utilization, stall reasons, memory traffic and occupancy.
 
 The numbers follow from the launch and from the cycles that a model predicts. Stalls are counted in the trace of a short
-part of the simulation.
+part of the simulation; the stall reasons are those of :func:`loopyperf.pipeline.core.stalls`, and two for memory.
+Waiting for an operand counts as memory latency if a load from beyond the core produces it. Waiting for a pipeline
+counts as memory bandwidth if it is a memory level that all cores share. On a GPU, warps issue such loads and wait for
+the results, so that both correspond to Nsight Compute's "long scoreboard" stall.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Lanes, Per
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.errors import LoopyperfError, OccupancyError
-from loopyperf.explain.waiting import StallReason, Waiting, waiting_of
-from loopyperf.idg.program import Opcode
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
+from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.models.profiler_counters import active_lanes
 from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
+from loopyperf.pipeline.core import PLACE, SOURCE, Ticks, stalls
+from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.simulator import executed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
 from loopyperf.units import amount, prefixed, ratio_in_words
 
@@ -80,12 +89,12 @@ def lanes_of(machine: MachineLaunch) -> dict[str, float]:
             executed, before = warps.warps * float(each.executions), found.get(each.source, (0.0, 0.0))
             found[each.source] = before[0] + executed * active, before[1] + executed
     means = {source: active / executed for source, (active, executed) in found.items() if source and executed}
-    return {source: mean for source, mean in means.items() if mean < FULL * most}
+    return {source: mean for source, mean in means.items() if mean < FULL_OCCUPANCY * most}
 
 
-ALIKE = 1.05
+EQUAL_TRAFFIC = 1.05
 """ratio of DRAM traffic to compulsory traffic up to which the two count as equal"""
-FULL = 0.999
+FULL_OCCUPANCY = 0.999
 """occupancy from which a core counts as full"""
 
 # {{{ utilization of resources
@@ -103,6 +112,93 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
     most = {name: 1.0 if is_of_device(name, launch) else launch.balance for name in busy}
     shares = {name: most[name] * min(1.0, each * warps / cycles) for name, each in busy.items() if cycles}
     return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])}
+
+
+# }}}
+
+
+# {{{ stall reasons
+
+ISSUES = 12_000
+"""number of traced issues"""
+
+StallReason = Literal["pipeline busy", "memory bandwidth", "memory latency", "dependency", "barrier", "issue limit"]
+"""stall reasons: a busy pipeline of the core; a busy memory level beyond the core; the result of a load; another
+result; other warps of the group; the issue limit"""
+STALLS: tuple[StallReason, ...] = get_args(StallReason)
+BUSY: tuple[StallReason, ...] = ("pipeline busy", "memory bandwidth")
+"""stall reasons that utilization already shows"""
+OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Stall reasons of the warps of a core, as shares of stall cycles, by waiting instruction."""
+
+    _DERIVED = ("total",)
+
+    by_source: Mapping[str, Mapping[StallReason, float]]
+    """source line -> stall reason -> share"""
+
+    @property
+    def total(self) -> dict[StallReason, float]:
+        """Return the share of each stall reason, largest first."""
+        found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in STALLS}
+        order: list[StallReason] = sorted(STALLS, key=lambda cause: -found[cause])
+        return {cause: found[cause] for cause in order if found[cause]}
+
+
+def waiting_of(launch: TimedLaunch) -> Waiting:
+    """Return the stall reasons in the part of *launch* that is simulated instruction by instruction.
+
+    Raises :class:`MissingNumberError` if the device lacks a latency.
+    """
+    scenario = explicit_scenario(launch, ISSUES)
+    trace = executed(scenario, is_traced=True).trace
+    instructions = [instruction for graph in scenario.graphs for instruction in graph.instructions]
+    found: dict[str, dict[StallReason, float]] = {}
+    for cause, rows, begin, end in _waits(launch, scenario, trace, instructions):
+        ticks = np.bincount(trace[rows, PLACE], weights=(end - begin)[rows], minlength=len(instructions))
+        for place in np.flatnonzero(ticks):
+            own = found.setdefault(instructions[place].label, {})
+            own[cause] = own.get(cause, 0.0) + float(ticks[place])
+    every = sum(sum(own.values()) for own in found.values()) or 1.0
+    return Waiting({source: {cause: each / every for cause, each in own.items()} for source, own in found.items()})
+
+
+def _waits(
+    launch: TimedLaunch, scenario: Scenario, trace: Ticks, instructions: Sequence[Instruction]
+) -> Iterator[tuple[StallReason, NDArray[np.bool_], Ticks, Ticks]]:
+    """Yield each stall reason with a mask of the issues that waited for it, and the start and end times."""
+    loads = _loads(launch)
+    is_load = np.array([_identity(each) in loads for each in instructions], dtype=bool)
+    shared = {name for name in scenario.subsystems if is_of_device(name, launch)}
+    is_shared = np.array([each.subsystem in shared for each in instructions], dtype=bool)
+    of_shared = is_shared[trace[:, PLACE]]
+    of_memory = (trace[:, SOURCE] >= 0) & is_load[np.maximum(trace[:, SOURCE], 0)]
+    for cause, start, until in stalls(trace):
+        waited = until > start
+        if cause == "dependency":
+            yield "memory latency", waited & of_memory, start, until
+            waited &= ~of_memory
+        if cause == "pipeline busy":
+            yield "memory bandwidth", waited & of_shared, start, until
+            waited &= ~of_shared
+        yield cause, waited, start, until
+
+
+def _loads(launch: TimedLaunch) -> frozenset[tuple[str, str, int | None]]:
+    """Return the identities of loads from beyond the core; parts of a load on several pipelines share one identity."""
+    return frozenset(
+        _identity(each)
+        for _, program in launch.shared()
+        for each in program.graph.instructions
+        if each.kind == Opcode.LOAD and each.subsystem in OF_MEMORY
+    )
+
+
+def _identity(instruction: Instruction) -> tuple[str, str, int | None]:
+    return instruction.source, instruction.text, instruction.origin
 
 
 # }}}
@@ -143,7 +239,7 @@ class Traffic:
         """Return a clause that compares DRAM traffic with the compulsory traffic."""
         moved, least = (prefixed(each, "B") for each in (self.moved.get(DRAM, 0.0), self.compulsory))
         words = f"DRAM moves {moved}; compulsory traffic is {least}"
-        if self.excess > ALIKE:
+        if self.excess > EQUAL_TRAFFIC:
             words = f"DRAM moves {moved}, {ratio_in_words(self.excess)} times the compulsory traffic of {least}"
         if self.working_set > self.capacity:
             accessed, held = (prefixed(each, "B") for each in (self.working_set, self.capacity))
@@ -168,7 +264,7 @@ def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
             moved[each.kind][level] = moved[each.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
     found = Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
     caches = [each for each in launch.device.memory if each.per == Per.DEVICE and each.name != DRAM and each.size]
-    if found.excess <= ALIKE or not caches:
+    if found.excess <= EQUAL_TRAFFIC or not caches:
         return found
     at_once = min(launch.execution.concurrent_groups, launch.execution.total_groups) * launch.device.needed("cores")
     touched = float(neighbours(machine, min(launch.all_groups, at_once)).lines) * LINE
@@ -203,8 +299,6 @@ class Residents:
     """the resources without room for another group, or ``"grid"`` if there are no more groups"""
     fewer_registers: int | None
     """most registers per work-item with which one more group fits; None if registers are not the only limit"""
-    less_local_memory: int | None
-    """most bytes of local memory per group with which one more group fits; None if it is not the only limit"""
 
     @property
     def share(self) -> float:
@@ -220,7 +314,7 @@ class Residents:
     @property
     def is_full(self) -> bool:
         """Return whether all warp slots of the core are occupied."""
-        return self.share > FULL
+        return self.share > FULL_OCCUPANCY
 
 
 def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
@@ -230,7 +324,6 @@ def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
     everything_fits = execution.total_groups <= execution.concurrent_groups
     mean = launch.all_groups / launch.device.needed("cores") if everything_fits else float(at_once)
     limited_by = ("grid",) if mean < room.groups and everything_fits else room.bound_by
-    fits = _Fits(launch.device, launch.work_items, launch.local_memory, room.groups + 1)
     return Residents(
         warps=mean * launch.warps_per_group,
         slots=room.warp_slots,
@@ -240,37 +333,20 @@ def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
         registers=launch.registers,
         spilled=launch.spilled,
         limited_by=tuple(limited_by),
-        fewer_registers=fits.registers(launch.registers) if room.bound_by == ("registers",) else None,
-        less_local_memory=fits.local_bytes(launch.registers) if room.bound_by == ("local memory",) else None,
+        fewer_registers=_fewer_registers(launch, room.groups + 1) if room.bound_by == ("registers",) else None,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fits:
-    """Searches for the registers or local memory with which *groups* groups fit on a core."""
-
-    device: Device
-    work_items: int
-    local_memory: int
-    groups: int
-
-    def registers(self, most: int) -> int | None:
-        return next((each for each in range(most - 1, 0, -1) if self._has_room(each, self.local_memory)), None)
-
-    def local_bytes(self, registers: int) -> int | None:
-        low, high = 0, self.local_memory
-        if not self._has_room(registers, low):
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._has_room(registers, middle) else (low, middle)
-        return low
-
-    def _has_room(self, registers: int, local_memory: int) -> bool:
+def _fewer_registers(launch: TimedLaunch, groups: int) -> int | None:
+    """Return the most registers per work-item with which *groups* groups fit on a core; None if none do."""
+    for registers in range(launch.registers - 1, 0, -1):
         try:
-            return occupancy(self.device, self.work_items, registers, local_memory).groups >= self.groups
+            room = occupancy(launch.device, launch.work_items, registers, launch.local_memory)
         except OccupancyError:
-            return False
+            continue
+        if room.groups >= groups:
+            return registers
+    return None
 
 
 # }}}

@@ -1,22 +1,16 @@
-"""List a kernel's source line by line, and the code that Loopy generates for it."""
+"""List a kernel's source line by line."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import islpy as isl
-import loopy as lp
-from loopy.diagnostic import LoopyError
 from loopy.kernel.instruction import CInstruction, InstructionBase, MultiAssignmentBase
 from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
 from loopy.symbolic import pw_aff_to_expr
-from loopy.target.cuda import CudaTarget
 
-from loopyperf.errors import KernelError, one_line
-from loopyperf.kernel import Kernel, Program, as_translation_unit
+from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, is_unrolled
-from loopyperf.kernel.loopy_passes import without_dumps
 
 PARAM, SET = isl.dim_type.param, isl.dim_type.set
 UNDERLINE = "\N{COMBINING LOW LINE}"
@@ -140,78 +134,3 @@ def _statement(instruction: InstructionBase) -> str:
     line = f"if {' and '.join(conditions)}: {does}" if conditions else does
     # Loopy underlines known functions with combining characters.
     return line.replace(UNDERLINE, "")
-
-
-ASSIGNED = re.compile(r"^\s*(?:[A-Za-z_][\w\s*]*?[\s*])?\*?([A-Za-z_]\w*)(?:\.\w+)?\s*(?:\[.*\])?\s*[-+*/]?=[^=]")
-"""matches a C assignment and captures the assigned variable"""
-BARRIER = re.compile(r"^\s*(?:barrier|__syncthreads)\s*\(")
-
-
-@dataclass(frozen=True, slots=True)
-class CodeLine:
-    """A line of generated code."""
-
-    text: str
-    """text of the line"""
-    source: str
-    """id of the instruction, or label of the barrier; empty if unknown"""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCode:
-    """The code that Loopy generates for a kernel."""
-
-    language: str
-    """``"OpenCL C"`` or ``"CUDA"``"""
-    lines: tuple[CodeLine, ...]
-    """lines of the code"""
-
-
-def generated_code(program: Program, kernel: Kernel) -> KernelCode:
-    """Return the code that Loopy generates for *program*, with each line linked to its instruction in *kernel*.
-
-    Lines are matched by the variables that they assign, in schedule order. Raises :class:`KernelError` if code
-    generation fails.
-    """
-    unit = as_translation_unit(program)
-    try:
-        with without_dumps():
-            code = cast("Any", lp.generate_code_v2(unit)).device_code()
-    except (LoopyError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise KernelError(f"Loopy's code generation failed: {one_line(error)}") from error
-    language = "CUDA" if isinstance(unit.target, CudaTarget) else "OpenCL C"
-    return KernelCode(language, tuple(_linked(code.splitlines(), list(_statements(kernel)))))
-
-
-def _statements(kernel: Kernel) -> Iterator[tuple[str, str]]:
-    """Yield the variable that each statement assigns (empty for a barrier) and its id, in schedule order."""
-    barriers: Iterator[str] = iter(())
-    launches = {launch.name: launch for launch in kernel.launches}
-    for item in cast("Sequence[Any]", kernel.loopy_kernel.linearization):
-        if isinstance(item, CallKernel):
-            barriers = (barrier.label for barrier in launches[item.kernel_name].barriers)
-        elif isinstance(item, Barrier) and item.synchronization_kind == "local":
-            yield "", next(barriers, "")
-        elif isinstance(item, RunInstruction):
-            instruction = kernel.loopy_kernel.id_to_insn[item.insn_id]
-            names = instruction.assignee_var_names() if isinstance(instruction, MultiAssignmentBase) else ()
-            yield from ((name, item.insn_id) for name in names)
-
-
-def _linked(lines: Sequence[str], statements: Sequence[tuple[str, str]]) -> Iterator[CodeLine]:
-    """Yield *lines* with their statements: the next one in order that assigns the same variable."""
-    place = 0
-    for line in lines:
-        found = ASSIGNED.match(line)
-        wanted = "" if BARRIER.match(line) else found[1] if found else None
-        if wanted is None:
-            yield CodeLine(line, "")
-            continue
-        order = [*range(place, len(statements)), *range(place)]
-        place = next((each for each in order if statements[each][0] == wanted), -1)
-        if place < 0:
-            place = 0
-            yield CodeLine(line, "")
-        else:
-            yield CodeLine(line, statements[place][1])
-            place += wanted == ""

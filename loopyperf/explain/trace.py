@@ -18,7 +18,7 @@ from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.models.result import Estimate
 from loopyperf.models.timing import notes_of
 from loopyperf.pipeline import Profile, execution_profile
-from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
+from loopyperf.pipeline.chrome_trace import Track, trace_document
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of
@@ -49,7 +49,7 @@ class LaunchTrace(Shown):
     times: int
     """number of identical executions of the launch"""
     clock: float
-    """cycles per drawn second, in Hz: the core clock, or 1e6 to draw a cycle as a microsecond"""
+    """core clock, in Hz"""
     most: int
     """maximum number of events"""
 
@@ -195,7 +195,6 @@ def trace(
     compiler: Compiler = "model",
     predictor: Predictor | None = None,
     events: int = EVENTS,
-    in_cycles: bool = False,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -220,9 +219,6 @@ def trace(
     events : int, optional
         Maximum number of spans, about four per issued instruction: on its pipeline, of its warp, and for its stalls.
         All launches share them, with at least 100 each.
-    in_cycles : bool, optional
-        Whether to draw a cycle as a microsecond, so that all spans are long enough to be visible. By default, times are
-        those of the core clock.
     typical : mapping, optional
         Typical iteration counts of loops and shares of conditions that depend on data, by name.
     parameters : mapping, optional
@@ -275,7 +271,7 @@ def trace(
     simulator = simulator_of(by)
     kernel = simulator.timing(case)
     launches = kernel.launches
-    clock = float(OF_A_CYCLE) if in_cycles else simulator.parameters.needed("clock")
+    clock = simulator.parameters.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     summaries = [sentence for each in traces for sentence in each.summary]

@@ -226,11 +226,6 @@ def write_entry(folder: Path, key: str, transcript: bytes) -> None:
         make_room(path, nbytes, limit)
 
 
-def is_of_these_versions(path: Path) -> bool:
-    """Return whether the installed versions wrote the file at *path*; other files are never read."""
-    return path.name.endswith(_ending())
-
-
 def _file(folder: Path, key: str) -> Path:
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_ending()}"
 

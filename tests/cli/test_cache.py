@@ -1,6 +1,5 @@
 """Tests of ``loopyperf cache``: the files that it counts, and those that it removes."""
 
-import re
 from pathlib import Path
 
 import loopy as lp
@@ -53,20 +52,17 @@ def test_missing_folder_is_on_and_empty(folder):
     assert lines[0] == f"folder: {folder}"
     assert lines[1] == "on: LOOPYPERF_CACHE=0 turns it off, LOOPYPERF_CACHE=FOLDER sets another folder"
     assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER sets another limit"
-    nothing = "0 files, 0 bytes"
-    assert lines[3:] == [f"entries: {nothing}", f"from other versions: {nothing}", f"incomplete: {nothing}"]
+    assert lines[3:] == ["entries: 0 files, 0 bytes"]
     assert not folder.exists()
 
 
-def test_files_are_counted_by_state(folder, monkeypatch):
+def test_files_are_counted_with_those_of_other_versions_and_incomplete_ones(folder, monkeypatch):
     fill(folder, monkeypatch)
     sizes = [each.nbytes for each in entries(folder)]
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "1000000")
     lines = cache().stdout.splitlines()
     assert lines[2].startswith("limit: 1,000,000 bytes")
-    assert lines[3] == f"entries: 3 files, {sum(sizes):,} bytes"
-    assert re.fullmatch(r"from other versions: 1 file, [\d,]+ bytes", lines[4])
-    assert lines[5] == "incomplete: 1 file, 4,096 bytes"
+    assert lines[3:] == [f"entries: 3 files, {sum(sizes):,} bytes"]
 
 
 def test_clear_removes_only_files_of_the_cache(folder, monkeypatch):
@@ -74,15 +70,6 @@ def test_clear_removes_only_files_of_the_cache(folder, monkeypatch):
     cleared = cache("--clear")
     assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 3 files")
     assert list(folder.iterdir()) == [other]
-
-
-def test_clear_stale_keeps_valid_entries(folder, monkeypatch):
-    other = fill(folder, monkeypatch)
-    cleared = cache("--clear-stale")
-    assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 2 files")
-    (left,) = entries(folder)
-    assert cache_files.is_of_these_versions(left.path)
-    assert other.exists()
 
 
 def test_clear_works_while_the_cache_is_off(folder, monkeypatch):
@@ -123,9 +110,3 @@ def test_files_that_cannot_be_removed_give_status_1(folder, monkeypatch):
     refused = cache("--clear")
     assert refused.exit_code == 1
     assert "cannot be removed: 3 files" in refused.stdout
-
-
-def test_file_of_the_first_schema_counts_as_another_version(folder, monkeypatch):
-    folder.mkdir(parents=True)
-    (folder / f"{'0' * 64}.txt").write_text("as it was named before names said versions")
-    assert "from other versions: 1 file, 4,096 bytes" in cache().stdout

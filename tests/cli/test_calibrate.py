@@ -11,7 +11,7 @@ from click.testing import Result
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit, ResidualSummary
 from loopyperf.cli.console import show_report_text
-from loopyperf.cli.validate_command import report_text_of
+from loopyperf.cli.measuring import report_text_of
 from loopyperf.measurement import backends
 from loopyperf.predict.validate import Validation
 from tests.cli.runner import run
@@ -208,7 +208,9 @@ def test_validate_prints_predictions_measurements_and_means(
 ):
     monkeypatch.setenv("COLUMNS", "120")
     calibrate(kernels, "--model", "linear")
-    printed = run("validate", *SYNTHETIC, "--kernels", write_kernel_files(tmp_path / "tested", "long vectors"))
+    plot = ("--plot", tmp_path / "errors.svg")
+    printed = run("validate", *SYNTHETIC, "--kernels", write_kernel_files(tmp_path / "tested", "long vectors"), *plot)
+    assert (tmp_path / "errors.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert (printed.exit_code, printed.stderr) == (0, "")
     # fill: 2^19 stores · 90 ps + 2^15 groups · 1 ns + a launch of 2 µs = 81.95 µs
     assert re.search(r"kernel +sizes +measured +predicted +error", printed.stdout)
@@ -244,30 +246,6 @@ def test_times_outside_the_interval_are_marked(
     assert re.search(r" 1.03 ms to 1.43 ms$", printed, re.MULTILINE)
     assert re.search(rf" 934 ns to 1.13 µs{'' if is_inside else ' !'}$", printed, re.MULTILINE)
     assert ("  ! measured time is outside the interval\n" in printed) == (not is_inside)
-
-
-def test_validate_writes_charts(kernels: Path, tmp_path: Path):
-    pytest.importorskip("matplotlib", reason="charts are in the extra plots")
-    calibrate(kernels)
-    folder = tmp_path / "charts" / "of the errors"
-    printed = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", folder)
-    assert (printed.exit_code, printed.stderr) == (0, "")
-    names = ["predicted.svg", *(f"residuals-{number}.svg" for number in range(1, 7))]
-    assert sorted(path.name for path in folder.iterdir()) == names
-    assert all(path.read_text().startswith("<?xml") for path in folder.iterdir())
-    # Each chart of errors is for another property.
-    shown = [re.findall(r"<!-- share of (.*?) in the", (folder / name).read_text()) for name in names[1:]]
-    assert len({name for (name,) in shown}) == 6
-    assert f"charts: {', '.join(str(folder / name) for name in names)}" in printed.stdout
-
-
-def test_validate_refuses_a_path_that_it_cannot_write_charts_to(kernels: Path, tmp_path: Path):
-    pytest.importorskip("matplotlib", reason="charts are in the extra plots")
-    calibrate(kernels)
-    (tmp_path / "predicted.svg").mkdir()
-    refused = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", tmp_path)
-    assert refused.exit_code == 1
-    assert "cannot write the charts to" in refused.stderr
 
 
 @pytest.mark.parametrize(("slowdown", "said"), [(1.22, "a part of the errors"), (0.7, "the errors are the fit's")])

@@ -64,12 +64,3 @@ def test_third_device_is_refused(file: Path):
     refused = run("diff", f"{file}:slow", "--set", "n=256", *V100, "--device", "nvidia-a100", "--device", "amd-r9-fury")
     assert refused.exit_code == 1
     assert refused.stderr == "Error: expected one or two devices, got 3\n"
-
-
-def test_page_is_written_in_addition_to_the_output(file: Path, tmp_path: Path):
-    arguments = ("diff", f"{file}:slow", f"{file}:padded", "--set", "n=512", *V100, "-o", tmp_path / "diff.html")
-    printed = run(*arguments)
-    assert printed.exit_code == 0
-    assert str(tmp_path / "diff.html") in printed.stdout.splitlines()[-1]
-    assert "wavefronts per load of b_fetch" in (tmp_path / "diff.html").read_text(encoding="utf-8")
-    assert json.loads(run(*arguments, "--json").stdout)["path"] == str(tmp_path / "diff.html")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.cli import doctor_command as doctor_file
+from loopyperf.cli import installation as doctor_file
 from loopyperf.errors import BackendError, SimulationError
 from tests.cli.runner import run
 

@@ -19,8 +19,7 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from loopyperf.cli import microbenchmark_command as microbenchmark
-from loopyperf.cli import progress
+from loopyperf.cli import measuring, progress
 from loopyperf.cli.command_table import COMMANDS
 from loopyperf.measurement import backends, kernel_files
 from loopyperf.measurement.microbenchmarks.measured_description import described_by
@@ -69,7 +68,10 @@ def examples() -> Iterator[tuple[str, str]]:
                 yield name, line
 
 
-EXAMPLES = sorted({line for _, line in examples()})
+@cache
+def lines() -> list[str]:
+    """Return the command lines of all examples."""
+    return sorted({line for _, line in examples()})
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,7 @@ def in_workspace(folder: Path) -> Iterator[None]:
         patch.setattr(platformdirs, "user_cache_dir", lambda name, *_: "caches")
         patch.setattr(kernel_files, "PACKAGE", folder / "package")
         patch.setattr(backends, "BACKENDS", {**backends.BACKENDS, "opencl": ("tests.parts_backend", "device")})
-        patch.setattr(microbenchmark, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))
+        patch.setattr(measuring, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))
         yield
         for name in ("matmul", "tiles"):
             sys.modules.pop(name, None)
@@ -133,7 +135,7 @@ def test_every_command_has_an_example() -> None:
 
 
 def test_examples_succeed(subtests: pytest.Subtests, cached_run: Callable[[str], Result]) -> None:
-    for line in EXAMPLES:
+    for line in lines():
         with subtests.test(line=line):
             found = cached_run(line)
             if found.exception is not None:
@@ -145,7 +147,7 @@ def test_examples_succeed(subtests: pytest.Subtests, cached_run: Callable[[str],
 def test_output_fits_the_terminal_and_is_not_truncated(
     subtests: pytest.Subtests, cached_run: Callable[[str], Result]
 ) -> None:
-    for line in EXAMPLES:
+    for line in lines():
         with subtests.test(line=line):
             printed = cached_run(line.replace(" --json", "")).stdout
             assert max(map(len, printed.splitlines())) <= WIDTH
@@ -154,7 +156,7 @@ def test_output_fits_the_terminal_and_is_not_truncated(
 
 
 def test_example_of_each_command_prints_json(subtests: pytest.Subtests, cached_run: Callable[[str], Result]) -> None:
-    for line in {line.split()[1]: line for line in reversed(EXAMPLES)}.values():
+    for line in {line.split()[1]: line for line in reversed(lines())}.values():
         with subtests.test(line=line):
             with_json = line if line.endswith(" --json") else f"{line} --json"
             assert json.loads(cached_run(with_json).stdout)

@@ -1,7 +1,6 @@
 """Tests of ``loopyperf explain`` and ``loopyperf report``."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -138,13 +137,11 @@ def test_report_page_contains_the_docstring(tmp_path: Path):
     assert html.startswith("<!DOCTYPE html>")
 
 
-def test_json_of_report_is_the_explanation_with_path_and_code(tmp_path: Path):
+def test_json_of_report_is_the_explanation_with_its_path(tmp_path: Path):
     options = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--json")
     page = tmp_path / "page.html"
     result = json.loads(run("report", *options, "-o", page).stdout)
-    code = result["code"]
-    assert result == {"path": str(page), **json.loads(run("explain", *options).stdout), "code": code}
-    assert [line["source"] for line in code["lines"] if line["source"]] == ["first", "second"]
+    assert result == {"path": str(page), **json.loads(run("explain", *options).stdout)}
 
 
 def test_page_is_named_after_the_kernel_and_keeps_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -165,31 +162,6 @@ def test_open_option_opens_the_page_in_the_browser(tmp_path: Path, monkeypatch: 
     options = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
     run("report", *options, "-o", page, "--open")
     assert opened == [page.as_uri()]
-
-
-def test_watch_rewrites_the_page_and_reports_errors_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    file, page = tmp_path / "doubled.py", tmp_path / "page.html"
-    good = "from tests.kernels import doubled\n"
-    file.write_text(good, encoding="utf-8")
-    edits = iter([good + "1/0\n", good + "# mended\n"])
-    seen: list[str] = []
-
-    def edited(_: float) -> None:
-        seen.append(page.read_text(encoding="utf-8"))
-        page.unlink(missing_ok=True) if len(seen) == 2 else None
-        text = next(edits, None)
-        if text is None:
-            raise KeyboardInterrupt
-        file.write_text(text, encoding="utf-8")
-        os.utime(file, ns=(len(seen) * 10**9, len(seen) * 10**9))
-
-    monkeypatch.setattr("time.sleep", edited)
-    options = (f"{file}:doubled", "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--no-findings")
-    ended = run("report", *options, "-o", page, "--watch")
-    assert ended.exit_code == 130
-    assert 'http-equiv="refresh"' in page.read_text(encoding="utf-8")
-    (broken,) = [line for line in ended.stderr.splitlines() if "ZeroDivisionError" in line]
-    assert "doubled.py" in broken
 
 
 @pytest.mark.parametrize("command", ["explain", "report"])

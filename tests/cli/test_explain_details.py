@@ -9,10 +9,9 @@ from html import unescape
 import pytest
 
 import loopyperf as lpp
-from loopyperf.cli.explain_command import show_explanation
-from loopyperf.explain.explanation import Explanation, OnDevice
-from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
-from loopyperf.explain.page import page_of
+from loopyperf.cli.explaining import show_explanation
+from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, reasons, shares_of_peak
+from loopyperf.explain.report import page_of
 from loopyperf.files import without_folders
 from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.report_kernels import DEVICES, two_launches

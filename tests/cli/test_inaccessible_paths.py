@@ -50,17 +50,16 @@ REFUSED: dict[str, Callable[[Path], tuple[object, ...]]] = {
     "fit": lambda path: ("estimate", DOUBLED, "--set", "n=4096", "--fit", path / "fit.json"),
     "description": lambda path: ("estimate", DOUBLED, *OPTIONS[:2], "--device", path / "x.toml", "--model", "roofline"),
     "archive": lambda path: ("fit", path / "archive.jsonl"),
-    "archives": lambda path: ("train", path / "archive.jsonl"),
     "kernels": lambda path: ("coverage", "--kernels", path / "kernels", "--group-size", 256),
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_inaccessible_path_gives_a_one_line_error(what: str, hostile: Path) -> None:
-    refused = run(*REFUSED[what](hostile))
-    assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("Error: ")
-    assert refused.stderr.count("\n") == 1
+def test_inaccessible_path_gives_a_one_line_error(hostile: Path) -> None:
+    for what, words in REFUSED.items():
+        refused = run(*words(hostile))
+        assert (refused.exit_code, refused.stdout) == (1, ""), what
+        assert refused.stderr.startswith("Error: ")
+        assert refused.stderr.count("\n") == 1
 
 
 def test_inaccessible_user_data_gives_one_warning_and_bundled_data(
@@ -84,7 +83,7 @@ def test_inaccessible_cache_is_reported_as_off(hostile: Path, monkeypatch: pytes
     assert f"off: cannot write to {hostile}: " in shown.stdout
 
 
-@pytest.mark.parametrize("limit", ["9" * 5000, "9" * 19, "-1", "1.5", "0", "ten"])
+@pytest.mark.parametrize("limit", ["9" * 5000, "1.5", "0"])
 def test_invalid_cache_limit_gives_a_one_line_error(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", limit)
     refused = run("cache")

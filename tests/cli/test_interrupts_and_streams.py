@@ -11,11 +11,8 @@ from typing import NoReturn
 
 import pytest
 
-from loopyperf.cli import calibrate_command as calibrate
-from loopyperf.cli import estimate_command as estimate
-from loopyperf.cli import main
-from loopyperf.cli import microbenchmark_command as microbenchmark
-from loopyperf.cli import validate_command as validate
+import loopyperf as lpp
+from loopyperf.cli import main, measuring
 from loopyperf.cli.progress import GOES_ON
 from tests.cli.runner import run
 
@@ -28,7 +25,7 @@ def interrupted(*_: object, **__: object) -> NoReturn:
 
 
 def test_interrupt_gives_one_line_and_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "estimate", interrupted)
+    monkeypatch.setattr(lpp, "estimate", interrupted)
     ended = run("estimate", DOUBLED, "--set", "n=64")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
 
@@ -43,15 +40,19 @@ def test_interrupt_on_a_terminal_starts_a_new_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "works"),
-    [(calibrate, "run_calibration"), (microbenchmark, "run_microbenchmarks"), (validate, "run_validation")],
+    ("command", "module", "works"),
+    [
+        ("calibrate", lpp, "calibrate"),
+        ("microbenchmark", measuring, "run_microbenchmarks"),
+        ("validate", lpp, "validate"),
+    ],
 )
 def test_interrupted_campaign_says_how_to_resume(
-    command: object, works: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: str, module: object, works: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, works, interrupted)
-    ended = run(command.__name__.rpartition(".")[2].removesuffix("_command"))
+    monkeypatch.setattr(module, works, interrupted)
+    ended = run(command)
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {GOES_ON}\n")
 
 
@@ -80,7 +81,7 @@ def test_os_error_gives_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     def refused(*_: object, **__: object) -> NoReturn:
         raise OSError(28, "No space left on device", "fit.json")
 
-    monkeypatch.setattr(estimate, "estimate", refused)
+    monkeypatch.setattr(lpp, "estimate", refused)
     with pytest.raises(SystemExit) as ended:
         main(["estimate", DOUBLED, "--set", "n=64"])
     assert ended.value.code == 1

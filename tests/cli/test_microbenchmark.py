@@ -58,7 +58,7 @@ def test_recorded_archive_gives_a_device_file(tmp_path: Path) -> None:
 def test_unwritable_default_folder_is_refused_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Everything is writable for root.
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK or tmp_path.name in str(path))
-    monkeypatch.setattr("loopyperf.cli.microbenchmark_command.run_microbenchmarks", pytest.fail)
+    monkeypatch.setattr("loopyperf.cli.measuring.run_microbenchmarks", pytest.fail)
     refused = microbenchmark()
     assert refused.exit_code == 1
     assert "file here: it is not writable; give a path with --output" in " ".join(refused.stderr.split())
@@ -92,7 +92,7 @@ def test_options_are_passed_to_the_measurement(tmp_path: Path, monkeypatch: pyte
         passed.update(options, backend=backend)
         return described_by(RECORDED)
 
-    monkeypatch.setattr("loopyperf.cli.microbenchmark_command.run_microbenchmarks", measured)
+    monkeypatch.setattr("loopyperf.cli.measuring.run_microbenchmarks", measured)
     options = ("--backend", "cuda", "--device", "V100", "--clock", 1380, "--quick", "-o", tmp_path / "v100.toml")
     assert microbenchmark(*options).exit_code == 0
     del passed["progress"]

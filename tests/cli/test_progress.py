@@ -4,13 +4,12 @@ import io
 
 import click
 import pytest
-import rich.progress
 from rich.console import Console
 
 import loopyperf as lpp
 from loopyperf.cli import progress
 from loopyperf.cli.command_table import program
-from loopyperf.cli.streams import LOUDNESS
+from loopyperf.cli.options import LOUDNESS
 from loopyperf.measurement.campaign import Progress
 from tests.kernels import doubled
 
@@ -41,15 +40,6 @@ def test_bars_show_the_stage_and_the_progress(printed: io.StringIO) -> None:
     assert "fitting" in printed.getvalue()
 
 
-def test_stage_without_a_count_shows_no_numbers(printed: io.StringIO) -> None:
-    with progress.campaign_bar() as report:
-        report(Progress(40, 40, "barriers", "group 64"))
-        before = len(printed.getvalue())
-        report(Progress(0, 0, "", "", "fitting"))
-    assert "fitting" in printed.getvalue()[before:]
-    assert "/" not in printed.getvalue()[before:]
-
-
 @pytest.mark.parametrize(("asked", "is_shown"), [("quiet", False), ("verbose", True)])
 def test_quiet_shows_no_bars(asked: str, is_shown: bool, printed: io.StringIO) -> None:
     context = click.Context(program)
@@ -75,14 +65,6 @@ def test_without_a_terminal_a_campaign_prints_a_line_every_half_minute(monkeypat
         for done in (7, 8, 9):
             report(Progress(done, 40, "barriers", "group 64"))
     assert shown.getvalue() == "measuring barriers: 8 of 40\n"
-
-
-def test_bar_shows_the_remaining_time_up_to_the_limit(printed: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rich.progress.Task, "time_remaining", property(lambda _: 1000.0))
-    for limit, shown in ((None, "0:16:40 left"), (60, "0:00:59 left")):
-        with progress.campaign_bar(limit) as report:
-            report(Progress(3, 40, "barriers", "group 64"))
-        assert shown in printed.getvalue()
 
 
 def test_rank_reports_progress_after_each_estimate() -> None:

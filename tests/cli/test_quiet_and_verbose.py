@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.cli import estimate_command as estimate
+import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning
 from tests.cli.runner import run
 
@@ -18,14 +18,14 @@ EXTRA = "pip install 'loopyperf[opencl]', in a line that is longer than eighty c
 @pytest.fixture
 def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make ``estimate`` emit one of our warnings, with a keyword and brackets, and one of a library."""
-    original = estimate.estimate
+    original = lpp.estimate
 
     def warned(*arguments: object, **options: object) -> object:
         warnings.warn(f"this is ours, device=... and {EXTRA}", LoopyperfWarning, stacklevel=2)
         warnings.warn("this is of others", FutureWarning, stacklevel=2)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(estimate, "estimate", warned)
+    monkeypatch.setattr(lpp, "estimate", warned)
 
 
 @pytest.mark.usefixtures("noisy")

@@ -70,57 +70,39 @@ def test_size_without_option_gets_a_hint_if_the_command_has_set():
         assert refused.stderr == f"Error: Got unexpected extra argument (n=64){hint} {help_line}\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "choices"),
-    [
+def test_error_for_an_invalid_choice_lists_the_choices():
+    for command, option, choices in (
         ("estimate", "--counting", "'paper', 'executed'"),
-        ("estimate", "--model", "'linear', "),
         ("compare", "--only", "'linear', "),
-        ("explain", "--only", "'linear', "),
         ("rank", "--bounds", "'throughput', 'roofline'"),
-    ],
-)
-def test_error_for_an_invalid_choice_lists_the_choices(command: str, option: str, choices: str):
-    refused = run(command, DOUBLED, option, "exact")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"'exact' is not one of {choices}" in refused.stderr
+    ):
+        refused = run(command, DOUBLED, option, "exact")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert f"'exact' is not one of {choices}" in refused.stderr
 
 
-@pytest.mark.parametrize("command", ["calibrate", "microbenchmark", "validate", "estimate"])
-@pytest.mark.parametrize("name", ["metal", "replay"])
-def test_unknown_backend_is_a_usage_error(command: str, name: str):
-    refused = run(command, *([DOUBLED] if command == "estimate" else []), "--backend", name)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"unknown backend '{name}'; choose cuda or opencl" in refused.stderr
+def test_unknown_backend_is_a_usage_error():
+    for words in (("calibrate", "--backend", "metal"), ("estimate", DOUBLED, "--backend", "replay")):
+        refused = run(*words)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert f"unknown backend '{words[-1]}'; choose cuda or opencl" in refused.stderr
 
 
-@pytest.mark.parametrize("seconds", ["-1", "0", "soon"])
-def test_invalid_time_limit_is_a_usage_error(seconds: str):
-    refused = run("rank", DOUBLED, "--time-limit", seconds)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "Error: Invalid value for '--time-limit': " in refused.stderr
-
-
-def test_unsupported_base_model_is_a_usage_error():
-    refused = run("train", "nowhere.jsonl", "--base", "learned")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "'learned' is not one of 'sampled', 'overlap', 'linear', 'roofline'" in refused.stderr
-
-
-def test_file_without_a_function_is_a_usage_error(subtests: pytest.Subtests):
-    for command in ["estimate", "compare", "explain", "rank", "report", "trace"]:
-        for written in [KERNELS, f"{KERNELS}:", ":doubled"]:
-            with subtests.test(command=command, written=written):
-                refused = run(command, written, "--set", "n=16", *ON_FURY)
-                assert (refused.exit_code, refused.stdout) == (2, "")
-                assert f"a kernel must be FILE.py:FUNCTION, e.g. matmul.py:tiled; got {written!r}" in refused.stderr
-
-
-@pytest.mark.parametrize(("option", "name"), [("--device", "nvidia-v100"), ("--only", "roofline")])
-def test_repeated_device_or_model_is_a_usage_error(option: str, name: str):
-    refused = run("explain", DOUBLED, option, name, option, name)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.startswith(f"Error: Invalid value for '{option}': {name} is given twice ")
+def test_invalid_values_are_usage_errors():
+    kernel = "a kernel must be FILE.py:FUNCTION, e.g. matmul.py:tiled; got "
+    for words, message in (
+        (("rank", DOUBLED, "--time-limit", "0"), "Invalid value for '--time-limit': "),
+        (("rank", DOUBLED, "--time-limit", "soon"), "Invalid value for '--time-limit': "),
+        (("train", "nowhere.jsonl", "--base", "learned"), "'learned' is not one of 'sampled', 'overlap', 'linear', "),
+        (("estimate", KERNELS), f"{kernel}{KERNELS!r}"),
+        (("explain", f"{KERNELS}:"), f"{kernel}'{KERNELS}:'"),
+        (("rank", ":doubled"), f"{kernel}':doubled'"),
+        (("explain", DOUBLED, *(2 * ["--device", "a"])), "Invalid value for '--device': a is given twice "),
+        (("explain", DOUBLED, *(2 * ["--only", "wfg"])), "Invalid value for '--only': wfg is given twice "),
+    ):
+        refused = run(*words)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert message in refused.stderr
 
 
 def test_several_devices_or_variants_are_refused_where_one_is_needed():

@@ -1,6 +1,7 @@
 """Tests of differences: their parts add up, and their sentences name the planted cause."""
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_kernel_does_not_differ_from_itself():
     for name, (build, sizes) in PLANTED.items():
         same = lpp.diff(build(), build(), device=V100, **sizes)
         assert (same.why, same.ratio, same.before) == ("no difference", 1.0, same.after)
-        assert (same.shown_lines, same.shown_resources, same.shown_quantities) == ((), (), {}), name
+        assert same.report_text().tables == [], name
         assert all(each.change == 0 for each in same.lines)
 
 
@@ -189,17 +190,6 @@ def test_launches_are_summed():
     assert numbers(twice.traffic)["L1"] == (20 * 2**19, 20 * 2**20)
 
 
-def test_diff_of_explanations_equals_diff_of_kernels():
-    build, sizes = PLANTED["product"]
-    explained = [
-        lpp.explain(build(mended=each), device=V100, models=["pipeline"], findings=False, **sizes)
-        for each in (False, True)
-    ]
-    assert lpp.diff(*explained).to_dict() == mended("product").to_dict()
-    both = lpp.explain(build(), device=[V100, "nvidia-a100"], models=["pipeline"], findings=False, **sizes)
-    assert lpp.diff(both).to_dict() == lpp.diff(build(), device=[V100, "nvidia-a100"], **sizes).to_dict()
-
-
 def test_fit_gives_the_times_and_the_simulator_the_resources():
     found = lpp.diff(doubled(), n=(2**18, 2**20), device="amd-r9-fury", model="linear")
     assert found.model == "linear"
@@ -209,9 +199,7 @@ def test_fit_gives_the_times_and_the_simulator_the_resources():
 
 
 def test_invalid_arguments_are_refused():
-    knl, explained = doubled(), lpp.explain(doubled(), n=4096, device=V100, models=["pipeline"], findings=False)
-    other = lpp.explain(doubled(), n=4096, device=V100, models=["roofline"], findings=False)
-    on_two = lpp.explain(doubled(), n=4096, device=[V100, "nvidia-a100"], models=["pipeline"], findings=False)
+    knl = doubled()
     for arguments, options, error, words in (
         ((knl,), {"n": 4096, "device": V100}, ParameterError, "nothing to compare; pass a second kernel"),
         ((knl,), {"n": 4096}, ParameterError, "nothing to compare"),
@@ -219,13 +207,6 @@ def test_invalid_arguments_are_refused():
         ((knl, knl), {"n": 64, "device": [V100] * 3}, ParameterError, "expected one or two devices, got 3"),
         ((knl, knl), {"n": 64, "device": []}, ParameterError, "expected one or two devices, got 0"),
         ((knl,), {"n": 64, "device": [V100, "nobodys"]}, UnknownDeviceError, "no device called 'nobodys'"),
-        ((knl, explained), {"n": 64}, ParameterError, "two programs or two explanations"),
-        ((explained, knl), {}, ParameterError, "two programs or two explanations"),
-        ((explained, explained), {"device": V100}, ParameterError, "explanations already have a device.* drop device"),
-        ((explained, explained), {"n": 64}, ParameterError, "explanations already have a device.* drop n"),
-        ((explained,), {}, ParameterError, "got 1 explanation of 1 device"),
-        ((explained, on_two), {}, ParameterError, "got 2 explanations of 3 devices"),
-        ((explained, other), {}, ParameterError, "of two models, 'pipeline' and 'roofline'"),
         ((knl,), {"n": (64, None), "device": V100}, LoopyperfError, "n"),
     ):
         with pytest.raises(error, match=words):
@@ -250,7 +231,9 @@ def test_difference_is_json_serializable():
 def test_small_differences_are_counted_and_not_shown():
     found = mended("product")
     rows = len(found.lines) + len(found.resources) + sum(map(len, found.quantities.values()))
-    shown = len(found.shown_lines) + len(found.shown_resources) + sum(map(len, found.shown_quantities.values()))
-    assert found.folded == rows - shown > 0
-    assert f"{found.folded} rows with differences below 1 %" in str(found)
-    assert all(abs(each.change) >= 0.01 * found.before for each in found.shown_lines)
+    tables = {table.headings[0]: table for table in found.report_text().tables}
+    more = int(re.search(r"(\d+) rows? more: counters", str(found))[1]) if "more: counters" in str(found) else 0
+    folded = rows - sum(len(table.rows) for table in tables.values()) - more
+    assert f"{folded} rows with differences below 1 %" in str(found)
+    shown = {row[0] for row in tables["source"].rows}
+    assert shown == {each.name for each in found.lines if abs(each.change) >= 0.01 * found.before}

@@ -19,7 +19,7 @@ DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 
 
 def test_short_run_is_traced_in_full_with_the_cycles_of_the_model() -> None:
-    found = lpp.trace(doubled(group=64), n=64 * 80 * 4, in_cycles=True, **V100)
+    found = lpp.trace(doubled(group=64), n=64 * 80 * 4, **V100)
     check(found.document)
     (launch,) = found.launches
     # 320 groups on 80 cores: the model simulates the same groups, and the estimate adds nothing.
@@ -31,7 +31,7 @@ def test_short_run_is_traced_in_full_with_the_cycles_of_the_model() -> None:
     warps = {name: track for (core, name), track in tracks(found.document).items() if "warps" in core}
     assert len(warps) == 4 * 2
     ends = [max(nanoseconds(event)[1] for event in track) for track in warps.values()]
-    assert max(ends) == pytest.approx(1000 * cycles, abs=1)
+    assert max(ends) == pytest.approx(1e9 * executing, abs=1)
 
 
 def test_predictor_replaces_the_device_and_gives_only_the_time() -> None:

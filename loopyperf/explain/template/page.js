@@ -1,17 +1,6 @@
 "use strict";
-// Highlights the generated code of a source line and vice versa; opens and closes all details elements.
+// Moves through the source lines, and opens and closes all details elements.
 (() => {
-  const linked = [...document.querySelectorAll("[data-source]")];
-  const mark = (source) => {
-    for (const each of linked) each.classList.toggle("linked", source !== "" && each.dataset.source === source);
-  };
-  for (const each of linked) {
-    each.addEventListener("mouseenter", () => mark(each.dataset.source));
-    each.addEventListener("focus", () => mark(each.dataset.source));
-    each.addEventListener("mouseleave", () => mark(""));
-    each.addEventListener("blur", () => mark(""));
-  }
-
   const folded = [...document.querySelectorAll("details")];
   const setAll = (isOpen) => {
     for (const each of folded) each.open = isOpen;
@@ -21,7 +10,7 @@
     if (event.key === "d") setAll(folded.some((each) => !each.open));
     const step = { j: 1, k: -1 }[event.key];
     if (step === undefined) return;
-    const lines = linked.filter((each) => each.matches("#source tr"));
+    const lines = [...document.querySelectorAll("#source tr[data-source]")];
     const here = lines.indexOf(document.activeElement);
     lines[Math.min(lines.length - 1, Math.max(0, here + step))]?.focus();
   });

@@ -40,7 +40,7 @@ CAUSES = {
 @pytest.fixture(scope="module", params=PLANTED)
 def planted(request):
     build, sizes = PLANTED[request.param]
-    return request.param, lpp.advise(build(), device=V100, apply=True, parameters=sizes), build, sizes
+    return request.param, lpp.advise(build(), device=V100, parameters=sizes), build, sizes
 
 
 def test_planted_cause_is_the_first_finding_and_the_sentence(planted):
@@ -61,14 +61,12 @@ def test_gain_is_at_least_that_of_the_kernel_fixed_by_hand(planted):
 
 def test_each_time_is_that_of_the_kernel_changed_by_the_printed_text(planted):
     _, advice, build, sizes = planted
-    timed = [each for each in advice.findings if each.seconds is not None]
-    assert [each.change for each in advice.variants] == [each.change for each in timed]
-    for each, applied in zip(timed, advice.variants, strict=True):
+    for each in (each for each in advice.findings if each.seconds is not None):
         assert each.recipe.source in str(advice)
         names: dict[str, Any] = {}
         exec(each.recipe.source, names)
         changed = lpp.estimate(names["change"](build()), device=V100, model="pipeline", parameters=sizes)
-        assert changed.seconds == applied.estimate.seconds == each.seconds
+        assert changed.seconds == each.seconds
 
 
 @pytest.mark.parametrize(

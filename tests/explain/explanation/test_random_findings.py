@@ -61,7 +61,7 @@ def thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution_candidates, "WAITED_MOST", 0.0)
     for module in (execution_candidates, memory_candidates):
         monkeypatch.setattr(module, "BUSY", 0.0)
-        monkeypatch.setattr(module, "WAITED", 0.0)
+    monkeypatch.setattr(execution_candidates, "WAITED", 0.0)
 
 
 @pytest.mark.parametrize("first", SEEDS)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,23 +16,27 @@ from tests.explain.explanation.every_recipe import every_recipe
 from tests.explain.explanation.on_pocl import results
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
-FILES = [
-    file for folder in ("measurement_kernels", "test_kernels") for file in load_kernel_files(bundled_folder(folder))
-]
-FIRST = {file.name: next(iter(plan([file], LIMITS)))[1] for file in FILES}
-"""the first configuration of each file"""
-
-
-QUICK = ("finite difference", "matrix multiplication", "transpose")
+NAMES = sorted(
+    path.stem for folder in ("measurement_kernels", "test_kernels") for path in bundled_folder(folder).glob("[!_]*.py")
+)
+QUICK = ("finite_difference", "matrix_multiplication", "transpose")
 """files of the quick test"""
 
 
+@cache
+def first_configurations() -> dict[str, Configuration]:
+    """Return the first configuration of each file, by the name of the file."""
+    folders = map(bundled_folder, ("measurement_kernels", "test_kernels"))
+    files = [file for folder in folders for file in load_kernel_files(folder)]
+    return {file.path.stem: next(iter(plan([file], LIMITS)))[1] for file in files}
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[] if each in QUICK else pytest.mark.slow) for each in sorted(FIRST)]
+    "name", [pytest.param(each, marks=[] if each in QUICK else pytest.mark.slow) for each in NAMES]
 )
 def test_recipes_keep_the_results(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(execution_candidates, "SHORT_LAUNCH", 0.0)
-    configuration: Configuration = FIRST[name]
+    configuration = first_configurations()[name]
     unit, sizes = configuration.build(), configuration.sizes[0]
     arguments = configuration.arguments(np.random.default_rng(0), sizes)
     found = Counter[str]()

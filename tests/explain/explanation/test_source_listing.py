@@ -2,8 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
-
 from loopyperf.explain.source_view import SourceLine, listing_of
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import DeviceLimits
@@ -12,7 +10,6 @@ from tests.explain.pages.report_kernels import two_launches
 from tests.kernels import floats, integers, make_kernel, outer_product, triangle
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
-FILES = {each.name: each for each in load_kernel_files(bundled_folder("test_kernels"))}
 
 
 def test_loop_bounds_use_the_outer_inames():
@@ -46,16 +43,16 @@ def test_functions_and_conditions_have_no_loopy_syntax():
     assert listing_of(load_kernel(knl))[-1].text == "if a[i] > 0: b[i] = sqrt(a[i])"
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_each_instruction_and_barrier_of_a_real_kernel_is_listed_once(name: str):
-    kernel = load_kernel(FILES[name].configurations(LIMITS)[0].build())
-    listing = listing_of(kernel)
-    for kind, expected in (
-        ("instruction", [each.id for launch in kernel.launches for each in launch.instructions]),
-        ("barrier", [each.label for launch in kernel.launches for each in launch.barriers]),
-        ("launch", [f"launch of {launch.name}" for launch in kernel.launches]),
-    ):
-        assert [line.source for line in listing if line.kind == kind] == expected
-    # A line is at most one loop or launch deeper than the one before it.
-    depths = [line.depth for line in listing]
-    assert all(after <= before + 1 for before, after in pairwise(depths))
+def test_each_instruction_and_barrier_of_a_real_kernel_is_listed_once():
+    for file in load_kernel_files(bundled_folder("test_kernels")):
+        kernel = load_kernel(file.configurations(LIMITS)[0].build())
+        listing = listing_of(kernel)
+        for kind, expected in (
+            ("instruction", [each.id for launch in kernel.launches for each in launch.instructions]),
+            ("barrier", [each.label for launch in kernel.launches for each in launch.barriers]),
+            ("launch", [f"launch of {launch.name}" for launch in kernel.launches]),
+        ):
+            assert [line.source for line in listing if line.kind == kind] == expected
+        # A line is at most one loop or launch deeper than the one before it.
+        depths = [line.depth for line in listing]
+        assert all(after <= before + 1 for before, after in pairwise(depths))

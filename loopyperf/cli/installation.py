@@ -1,22 +1,112 @@
-"""``loopyperf doctor``: check the installation."""
+"""Commands about the installation: ``cache`` and ``doctor``."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
+import loopy as lp
 
 from loopyperf.calibration.fits import load_fit
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show
-from loopyperf.cli.streams import Form, is_quiet
+from loopyperf.cli.options import Form, is_quiet
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import known_descriptions, known_fits
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError, SimulationError
+from loopyperf.files import why_unwritable
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
 from loopyperf.pipeline.core import compiled_core
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
+from loopyperf.stages.cache import (
+    CACHE_VARIABLE,
+    LIMIT_VARIABLE,
+    Entry,
+    cache_folder,
+    cache_limit,
+    entries,
+    own_folder,
+    remove,
+)
+from loopyperf.units import number_of
+
+LABELS = {"holds": "entries", "cannot_be_removed": "cannot be removed"}
+"""JSON key -> label in text"""
+
+
+# {{{ cache
+
+
+@click.command("cache", epilog="\b\nExample: loopyperf cache --clear")
+@click.option("--clear", is_flag=True, help="Delete all cached files.")
+@settings.form
+def cache_command(clear: bool, form: Form) -> None:
+    """Show or clear the result cache.
+
+    The cache keeps counts and predictions for later processes. Other files in its folder are never deleted. With
+    --quiet, print only the number of bytes that it holds, or that were removed. Exit with status 1 if a file cannot be
+    deleted.
+    """
+    folder = cache_folder() or own_folder()
+    found = entries(folder)
+    left = remove(found) if clear else ()
+    shown: dict[str, Any] = {"folder": str(folder)}
+    if clear:
+        shown |= {"removed": _sum([each for each in found if each not in left])}
+        shown |= {"cannot_be_removed": _sum(left)} if left else {}
+    else:
+        shown |= {"state": _state(), "limit": cache_limit(), "holds": _sum(found)}
+    lines = [_in_words(name, value) for name, value in shown.items()]
+    if form != "text":
+        print_in(form, lambda: [ReportText("", remarks=lines)], lambda: _records(shown), lambda: shown)
+    elif is_quiet():
+        show(str(shown["removed" if "removed" in shown else "holds"]["bytes"]))
+    else:
+        for line in lines:
+            show(line)
+    if left:
+        raise SystemExit(1)
+
+
+def _records(shown: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each kind of files."""
+    return [{"kind": name, **value} for name, value in shown.items() if isinstance(value, dict)]
+
+
+def _state() -> str:
+    folder, value = cache_folder(), os.environ.get(CACHE_VARIABLE, "")
+    if folder is None:
+        on = f"unset {CACHE_VARIABLE} to turn the cache on"
+        return f"off: {CACHE_VARIABLE}={value}; {on}" if value else "off: no home folder"
+    if not lp.CACHING_ENABLED:
+        return "off: LOOPY_NO_CACHE turns off Loopy's caches and this one"
+    if reason := why_unwritable(folder, is_folder=True, makes_folders=True):
+        return f"off: cannot write to {folder}: {reason}; {CACHE_VARIABLE}=FOLDER sets another folder"
+    return f"on: {CACHE_VARIABLE}=0 turns it off, {CACHE_VARIABLE}=FOLDER sets another folder"
+
+
+def _sum(found: Collection[Entry]) -> dict[str, int]:
+    return {"files": len(found), "bytes": sum(each.nbytes for each in found)}
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name == "state":
+        return value
+    if name == "limit":
+        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another limit"
+    if name == "folder":
+        return f"folder: {value}"
+    files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
+    return f"{LABELS.get(name, name)}: {files}{'; permission denied' if name == 'cannot_be_removed' else ''}"
+
+
+# }}}
+
+
+# {{{ doctor
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +125,7 @@ class CheckResult:
         return ("bad", "red") if self.essential else ("none", "yellow")
 
 
-@click.command(epilog="\b\nExample: loopyperf doctor")
+@click.command("doctor", epilog="\b\nExample: loopyperf doctor")
 @settings.form
 def doctor_command(form: Form) -> None:
     """Check the installation.
@@ -110,3 +200,6 @@ def _descriptions() -> Iterator[CheckResult]:
             load_description(description.path)
         except DeviceFileError as error:
             yield CheckResult(f"device: {error}", fine=False, essential=True)
+
+
+# }}}

@@ -1,22 +1,25 @@
-"""``loopyperf explain``: explain the run time of a kernel in the terminal, as a report does."""
+"""Commands that explain run times: ``advise``, ``diff``, ``explain``, ``report`` and ``trace``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
+import loopyperf as lpp
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_in, show
+from loopyperf.cli.console import print_answer, print_in, show, show_beside
 from loopyperf.cli.kernel_source import load_program, words_on
+from loopyperf.cli.options import Form, Output, is_quiet, standard_error
 from loopyperf.cli.progress import working
-from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import by_reason
-from loopyperf.explain.explain import explain, notes_on, paragraphs
-from loopyperf.explain.explanation import Explanation, OnDevice
-from loopyperf.explain.first_screen import accesses_table, bar
+from loopyperf.explain.explain import notes_on, paragraphs
+from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, bar
 from loopyperf.explain.roofline_chart import OF_ALL_LANES, Roofline
+from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.predict.compare import models_table
@@ -26,9 +29,124 @@ SMALL = 0.01
 """share of the time below which a line's cost is not shown"""
 INDENT = 2
 """indentation of a source line for each loop around it"""
+MARK = 'name="generator" content="loopyperf '
+"""text that identifies a page that loopyperf wrote"""
 
 
-@click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
+@click.command("advise", epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=1024 --device nvidia-v100")
+@settings.predicting(*settings.OF_KERNEL)
+@click.option("--combine", is_flag=True, help="Combine up to four changes, as long as each helps.")
+@click.option(
+    "--emit", type=settings.FILE, help="Write a Python file; its function fixed() returns the changed kernel."
+)
+def advise_command(kernel: str, form: Form, emit: Path | None, **options: Any) -> None:
+    """Suggest changes that make a Loopy kernel faster, with the predicted time after each.
+
+    FUNCTION in FILE.py returns the kernel. Loopy makes each change, and the model predicts the changed kernel. The
+    output gives the reason for each change, and a function that makes it.
+    """
+    program = load_program(kernel)
+    with working("simulating"):
+        answer = lpp.advise(program, **options)
+    print_answer(answer, form)
+    written = None if emit is None else answer.emit(emit, kernel)
+    if written is not None and form == "text":
+        show_beside(f"wrote {written}; fixed() returns the changed kernel: loopyperf estimate {written}:fixed")
+
+
+@click.command(
+    "diff",
+    epilog="\b\nExample: loopyperf diff matmul.py:tiled --set n=2048 --set-after n=4096 \\\n  --device nvidia-v100",
+)
+@settings.predicting("kernel", "other", "sizes", "sizes after", "typical", "devices", *settings.MODEL)
+def diff_command(form: Form, **options: Any) -> None:
+    """Explain how the run times of two Loopy kernels differ.
+
+    Each FUNCTION in FILE.py returns a kernel. Without a second kernel, the first is compared with itself at the sizes
+    of --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
+    """
+    print_answer(_compared(**options), form)
+
+
+def _compared(
+    kernel: str,
+    other: str | None,
+    parameters: dict[str, int],
+    after: dict[str, int],
+    device: tuple[str, ...],
+    **options: Any,
+) -> lpp.Difference:
+    """Return the difference; raises :class:`click.UsageError` if the options select only one kernel run."""
+    if other is None and not after and len(device) < 2:
+        raise click.UsageError("give a second FILE.py:FUNCTION, --set-after, or a second --device")
+    first = load_program(kernel)
+    second = first if other is None else load_program(other)
+    # None stands for a size that only the second kernel has.
+    pairs = {name: (parameters.get(name), value) for name, value in after.items()}
+    with working("comparing"):
+        return lpp.diff(first, second, device=device or None, parameters={**parameters, **pairs}, **options)
+
+
+@click.command("report", epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100")
+@settings.predicting(*settings.EXPLAINING)
+@settings.output("Output file; default: KERNEL.html, overwriting an earlier report.", mark=MARK)
+@click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
+def report_command(output: Path | None, is_opened: bool, form: Form, **options: Any) -> None:
+    """Write an HTML report that explains the run time of a Loopy kernel.
+
+    FUNCTION in FILE.py returns the kernel; its docstring becomes part of the report. The report is one file that needs
+    no network.
+    """
+    # Report a missing Jinja2 or matplotlib before the analysis.
+    reports = import_module("loopyperf.explain.report")
+    options["models"] = options["models"] or tuple(MODELS)
+    explanation = explanation_for(**options)
+    report = reports.Report(explanation)
+    # The default path may not be writable, or have a file that loopyperf did not write.
+    path = Output(mark=MARK).checked(report.default_path, "--output", is_named=False) if output is None else output
+    saved = report.save(path)
+    head = ReportText(explanation.report_text().head, alone=str(saved))
+    print_in(form, lambda: [head], explanation.records, lambda: {"path": str(saved), **explanation.to_dict()})
+    if form == "text" and not is_quiet():
+        show(f"report: {saved}")
+        for device, reason in explanation.refusals.items():
+            show(f"no prediction: {device}: {reason}", standard_error())
+    if is_opened:
+        click.launch(saved.resolve().as_uri())
+
+
+@click.command(
+    "trace",
+    epilog="\b\nExample: loopyperf trace matmul.py:tiled --set n=256 --device nvidia-v100\n\n"
+    "Open the file at ui.perfetto.dev, which does not upload it.",
+)
+@settings.predicting(*settings.OF_KERNEL)
+@settings.output("Output file; an earlier trace is overwritten.", Path("trace.json"), mark=GENERATOR)
+@click.option(
+    "--events",
+    type=click.IntRange(min=FEWEST),
+    default=EVENTS,
+    help="Largest number of events, divided among the launches.",
+)
+def trace_command(kernel: str, output: Path, form: Form, **options: Any) -> None:
+    """Write a simulated trace of the warps of one core, for Perfetto.
+
+    FUNCTION in FILE.py returns the kernel. The simulator executes it instruction by instruction; the trace shows when
+    each warp issues an instruction, and what it waits for. A long run is truncated; the output and the file say where.
+    """
+    program = load_program(kernel)
+    with working("simulating"):
+        answer = lpp.trace(program, **options)
+        answer.save(output)
+    print_in(form, lambda: [answer.report_text()], answer.records, lambda: {"path": str(output), **answer.to_dict()})
+    if form == "text":
+        show_beside(f"wrote {output}; open it at https://ui.perfetto.dev")
+
+
+# {{{ explain
+
+
+@click.command("explain", epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.predicting(*settings.EXPLAINING)
 @click.option("--details", is_flag=True, help="Also print all models, the roofline and all notes.")
 def explain_command(kernel: str, details: bool, form: Form, **options: Any) -> None:
@@ -57,7 +175,7 @@ def explanation_for(kernel: str, **options: Any) -> Explanation:
     program = load_program(kernel)
     options["device"] = options["device"] or None
     with working("simulating"):
-        return explain(program, about=words_on(kernel), **options)
+        return lpp.explain(program, about=words_on(kernel), **options)
 
 
 def _report_texts(answer: Explanation, details: bool) -> Iterator[ReportText]:
@@ -171,3 +289,6 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
         rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.remarks_at(line.source)))
     return Table(("source", "time", "share", "share of all stall cycles, and reason"), rows, last=1)
+
+
+# }}}

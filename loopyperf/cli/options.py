@@ -1,4 +1,4 @@
-"""Output of commands: verbosity, consoles and output files.
+"""Options of all commands: verbosity, output format, output files, and completion of names; consoles.
 
 The options ``--quiet`` and ``--verbose`` stand before or after the command's name. ``--quiet`` prints the answer or
 the error only: no notes, warnings or progress. ``--verbose`` prints all notes, the traceback of a loopyperf error, and
@@ -10,14 +10,15 @@ overwritten. A file of the default name is overwritten only if loopyperf wrote i
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, redirect_stdout
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, redirect_stdout, suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 from rich.console import Console
 
 from loopyperf.errors import LoopyperfError
@@ -129,15 +130,15 @@ LARGEST_FILE = 2**30
 
 
 class Output(click.Path):
-    """The path of an output file, or of a folder for several; it need not exist.
+    """The path of an output file; it need not exist.
 
     With *makes_folders*, missing parent folders are created when the file is written. Files of loopyperf contain the
     *mark*, which identifies an earlier file of the default name.
     """
 
-    def __init__(self, *, makes_folders: bool = False, is_folder: bool = False, mark: str = "") -> None:
+    def __init__(self, *, makes_folders: bool = False, mark: str = "") -> None:
         super().__init__(path_type=Path)
-        self.makes_folders, self.is_folder, self.mark = makes_folders, is_folder, mark
+        self.makes_folders, self.mark = makes_folders, mark
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; raises :class:`LoopyperfError` if it is not writable or must not be overwritten."""
@@ -149,7 +150,7 @@ class Output(click.Path):
 
         A file that the user has not named is overwritten only if loopyperf wrote it.
         """
-        reason = why_unwritable(path, self.is_folder, self.makes_folders)
+        reason = why_unwritable(path, makes_folders=self.makes_folders)
         if reason:
             raise LoopyperfError(f"cannot write {option} {path}: {reason}; give another path")
         if not is_named and is_there(path) and not _has(path, self.mark):
@@ -177,3 +178,22 @@ def _has(path: Path, mark: str) -> bool:
         return mark.encode() in read_bytes(path, LARGEST_FILE)
     except OSError:
         return False
+
+
+OF_PATHS = (".", "/", "~")
+"""first characters of a path, which no name starts with"""
+
+
+def names_or_files(
+    names: Callable[[], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return a completer for *names*, and for files if none of them matches."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found: list[CompletionItem] = []
+        if not incomplete.startswith(OF_PATHS):
+            with suppress(LoopyperfError):  # completion must not print errors
+                found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return complete
