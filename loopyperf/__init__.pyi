@@ -70,12 +70,15 @@ from .predict.throughput import throughput_bounds as throughput_bounds
 from .predict.train import train as train
 from .predict.validate import Validation as Validation
 from .predict.validate import validate as validate
+from .search.kernel_tuner import KernelTunerStrategy as KernelTunerStrategy
 from .search.rank import Ranking as Ranking
 from .search.rank import rank as rank
 from .search.search import Search as Search
 from .search.search import search as search
 from .search.split import Split as Split
 from .search.split import split as split
+from .search.tune import Tuning as Tuning
+from .search.tune import tune as tune
 from .stages.case import Case as Case
 from .stages.case import count as count
 from .stages.compile import machine_program as machine_program
