@@ -151,9 +151,8 @@ class Tuning(Tabular):
         if self.ended == "no backend":
             yield "nothing was measured, since no backend is given: a search by prediction"
         else:
-            sure = in_percent(self.probability)
-            if self.regret < inf:
-                yield f"with a probability of {sure}, no point is faster by more than {in_percent(self.regret, 2)}"
+            share = in_percent(self.regret, 2) if self.regret < 1 else f"a factor of {1 + self.regret:.2g}"
+            yield f"with a probability of {in_percent(self.probability)}, no point is faster by more than {share}"
             yield f"ended: {ENDS[self.ended]}"
         yield (
             f"predicting {number_of(self.predicted, 'point')} took {duration(self.predicting)}, "

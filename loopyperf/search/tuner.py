@@ -47,8 +47,9 @@ class Prior:
     The defaults maximize the likelihood of seven measured spaces (``benchmarks/tuning/prior.py``).
     """
 
-    common: float = 0.4
-    """variance of the error that all points share, relative to that of a point's error about it"""
+    common: float = 100.0
+    """variance of the error that all points share, relative to that of a point's error about it; so large that a model
+    may be wrong by any factor as long as it is the same for all points"""
     choices: float = 0.35
     """share of a point's error that follows the choices"""
     parts: float = 0.35
