@@ -43,14 +43,14 @@ def cache(tmp_path: Path) -> Path:
 
 def test_kernel_tuner_measures_in_the_order_of_the_tuner(cache: Path):
     kernel_tuner = pytest.importorskip("kernel_tuner")
-    from kernel_tuner.strategies.wrapper import OptAlgWrapper
+    wrapper = pytest.importorskip("kernel_tuner.strategies.wrapper")
 
     def predicted(choice: Mapping[str, Any]) -> float:
         if choice["unroll"] == 4:
             raise KernelError("this kernel cannot be predicted")
         return 1e-3 * milliseconds(**choice) * (0.5 if choice["tile"] == 32 else 1.5)
 
-    strategy = OptAlgWrapper(lpp.KernelTunerStrategy(predicted, regret=0.0, probability=0.9999))
+    strategy = wrapper.OptAlgWrapper(lpp.KernelTunerStrategy(predicted, regret=0.0, probability=0.9999))
     options = {"lang": "C", "cache": str(cache), "simulation_mode": True, "quiet": True}
     results, _ = kernel_tuner.tune_kernel(
         "kernel",
@@ -64,6 +64,6 @@ def test_kernel_tuner_measures_in_the_order_of_the_tuner(cache: Path):
     )
     configurations = [(each["tile"], each["unroll"]) for each in results]
     assert (8, 2) in configurations[:3]
-    assert len(configurations) == 9
+    assert len(configurations) < len(PARAMETERS["tile"]) * len(PARAMETERS["unroll"])
     # what cannot be predicted comes last
-    assert all(unroll != 4 for _, unroll in configurations[:5])
+    assert all(unroll != 4 for _, unroll in configurations[:4])
