@@ -64,6 +64,8 @@ from .predict.counters import compare_counters as compare_counters
 from .predict.counters import counters as counters
 from .predict.estimate import estimate as estimate
 from .predict.estimate import predictor as predictor
+from .predict.measure import MeasuredKernel as MeasuredKernel
+from .predict.measure import measure as measure
 from .predict.predictor import Predictor as Predictor
 from .predict.throughput import crossover as crossover
 from .predict.throughput import throughput_bounds as throughput_bounds

@@ -16,9 +16,7 @@ from loopyperf.search.exploration import PREDICTIONS
 from loopyperf.search.tune import tune
 
 
-@click.command(
-    epilog="\b\nExample: loopyperf tune matmul.py:tiled --choose tile=8,16,32 --set n=4096 --backend opencl"
-)
+@click.command(epilog="\b\nExample: loopyperf tune matmul.py:tiled --choose tile=8,16,32 --set n=4096 --backend opencl")
 @settings.predicting("kernel", "sizes", "typical", "device", *settings.MODEL)
 @click.option(
     "--choose",

@@ -9,13 +9,12 @@ from typing import Any
 
 from loopyperf.errors import ArchiveError, BackendError, LoopyperfError, one_line
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.arguments import verify
+from loopyperf.measurement.arguments import TOLERANCE, verify
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.drift_monitor import DriftMonitor, measured
 from loopyperf.measurement.environment import Array
 from loopyperf.measurement.records import Decision, Measurement
 from loopyperf.predict.sampled import made_case
-from loopyperf.search.measured import TOLERANCE
 from loopyperf.search.task import accepted_sizes
 from loopyperf.search.variants import Variant
 
