@@ -16,11 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import loopy as lp
 import msgspec
 from msgspec import structs
 from parts.convolution import Shape, convolution
+from ranking_sets import element_einsum, matrix_multiplication, stencil
 
 import loopyperf as lpp
+from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.compiler.machine_program import compile_profile
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
@@ -35,13 +38,19 @@ from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.throughput import ThroughputPredictor
 from loopyperf.stages.case import Case
 from loopyperf.stages.profile import kernel_profile
-from tuning.spaces import PredictedRow, convolution_space, read_predictions, titan_v_rows
+from tuning.spaces import SETS, PredictedRow, convolution_space, ranking_set_spaces, read_predictions, titan_v_rows
 
 DIGITS = 6
 """number of significant digits of stored values"""
 TIME_LIMIT = 300.0
 """seconds for a variant"""
 
+BUILDS: Mapping[str, Callable[[Any], lp.TranslationUnit]] = {
+    "products": matrix_multiplication.matrix_multiplication,
+    "element-products": element_einsum.element_product,
+    "stencils": stencil.stencil,
+}
+"""ranking set -> function that builds a variant"""
 Build = Callable[[], Case]
 """builds the kernel of a variant, and gives it its sizes"""
 
@@ -148,12 +157,22 @@ def spaces_of_kernels() -> Iterator[SpaceOfKernels]:
     shapes = [shape_of(each) for each in convolutions.parameters]
     builds = [partial(convolution_case, shape) for shape in shapes]
     yield SpaceOfKernels(convolutions.name, convolutions.device, shapes, builds)
+    for space in ranking_set_spaces():
+        name, _, size = space.name.rpartition("-")
+        forms = [SETS[name].Form(**each) for each in space.parameters]
+        builds = [partial(ranking_case, BUILDS[name], form, int(size)) for form in forms]
+        yield SpaceOfKernels(space.name, space.device, forms, builds)
 
 
 def unpickled(kernel: bytes, sizes: Mapping[str, Any]) -> Case:
     """Return the pickled *kernel* at *sizes*."""
     program: Program = pickle.loads(kernel)
     return Case(program, sizes)
+
+
+def ranking_case(build: Callable[[Any], lp.TranslationUnit], form: object, size: int) -> Case:
+    """Return the variant *form* of a ranking set, as it was compiled."""
+    return Case(for_cuda(build(form)), {"n": size})
 
 
 def shape_of(parameters: Mapping[str, Any]) -> Shape:

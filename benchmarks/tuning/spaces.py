@@ -6,15 +6,19 @@ autotuning community. Predictions come from ``tuning/gather.py``, which stores a
 """
 
 import csv
+import json
 import lzma
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from parts.shared_data import SHARED_DATA
+from ranking_sets import element_einsum, matrix_multiplication, stencil
+
+from loopyperf.measurement.archive import Recording, read_archive
 
 Option = bool | int | float | str
 """value of a tuning parameter"""
@@ -170,3 +174,116 @@ def convolution_space() -> RecordedSpace:
 
 
 # }}}
+
+
+# {{{ our ranking sets on an H200
+
+H200_ARCHIVE = Path(__file__).parents[2] / "fits" / "nvidia-h200" / "raw" / "ranking.jsonl.xz"
+SETS = {"products": matrix_multiplication, "element-products": element_einsum, "stencils": stencil}
+"""name of a ranking set -> module of its variants"""
+FEWEST = 8
+"""variants of the smallest set that counts as a space; the budget of the measurements ended within a set"""
+
+
+def ranking_set_spaces(recording: Recording | None = None) -> Iterator[RecordedSpace]:
+    """Yield a space for each ranking set and size in *recording*, by default our archive of an H200."""
+    recording = read_archive(H200_ARCHIVE) if recording is None else recording
+    protocol = recording.runs[0].protocol
+    for name, module in SETS.items():
+        forms = {form.label: form for form in module.FORMS}
+        for size in module.SIZES:
+            rows = [
+                each
+                for each in recording.standing
+                if each.kernel_class == module.NAME and dict(each.sizes) == {"n": size} and each.label in forms
+            ]
+            if len(rows) >= FEWEST:
+                yield RecordedSpace(
+                    name=f"{name}-{size}",
+                    device="nvidia-h200",
+                    parameters=[forms[row.label]._asdict() for row in rows],
+                    times=[protocol.measured_time(row.device_samples or row.samples) for row in rows],
+                    source="fits/nvidia-h200/raw/ranking.jsonl.xz",
+                )
+
+
+# }}}
+
+
+# {{{ files of other tuners
+#
+# Both formats give times in milliseconds. A failed variant has no time: Kernel Tuner writes the name of an error in
+# place of the objective, T4 an `invalidity` other than "correct".
+
+MILLISECONDS = 1e-3
+
+
+def read_kernel_tuner_cache(path: Path) -> RecordedSpace:
+    """Return the space of a cache file of Kernel Tuner; a session that was killed leaves it without its last brackets.
+
+    Raises :class:`ValueError` for a file that is not such a cache.
+    """
+    text = path.read_text(encoding="utf-8").rstrip().rstrip(",")
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = json.loads(text + "}}")
+    names: list[str] = found["tune_params_keys"]
+    objectives: list[str] | str = found.get("objective", "time")
+    objective = objectives if isinstance(objectives, str) else objectives[0]
+    variants: list[dict[str, Any]] = list(found["cache"].values())
+    return RecordedSpace(
+        name=path.stem,
+        device="",
+        parameters=[{name: each[name] for name in names} for each in variants],
+        times=[seconds_of(each.get(objective)) for each in variants],
+        source=f"{path.name}: {found['kernel_name']} on {found['device_name']}",
+    )
+
+
+def read_t4(path: Path) -> RecordedSpace:
+    """Return the space of a file of results in the T4 format.
+
+    The time of a variant is its first objective among its measurements, else the mean of its runs. Raises
+    :class:`ValueError` for a file that is not in this format.
+    """
+    variants: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["results"]
+    return RecordedSpace(
+        name=path.stem,
+        device="",
+        parameters=[each["configuration"] for each in variants],
+        times=[t4_time(each) for each in variants],
+        source=path.name,
+    )
+
+
+def t4_time(variant: Mapping[str, Any]) -> float | None:
+    """Return the seconds of one result; None if it is invalid."""
+    if variant["invalidity"] != "correct":
+        return None
+    measured = {each["name"]: each["value"] for each in variant.get("measurements", ())}
+    objective = next((name for name in variant.get("objectives", ()) if name in measured), None)
+    if objective is not None:
+        return seconds_of(measured[objective])
+    runs = variant["times"].get("runtimes") or ()
+    return seconds_of(sum(runs) / len(runs)) if runs else None
+
+
+def seconds_of(milliseconds: object) -> float | None:
+    """Return *milliseconds* in seconds; None if it is no positive number, such as the name of an error."""
+    if not isinstance(milliseconds, int | float) or not 0 < milliseconds < float("inf"):
+        return None
+    return MILLISECONDS * milliseconds
+
+
+# }}}
+
+
+def all_spaces() -> list[RecordedSpace]:
+    """Return all spaces with the stored predictions; those whose file is absent are left out."""
+    sources: list[tuple[Path, Callable[[], Iterator[RecordedSpace]]]] = [
+        (TITAN_V_SPACES, titan_v_spaces),
+        (CONVOLUTION, lambda: iter([convolution_space()])),
+        (H200_ARCHIVE, ranking_set_spaces),
+    ]
+    return [with_predictions(space) for path, read in sources if path.exists() for space in read()]
