@@ -95,7 +95,7 @@ def local_search(space: RecordedSpace, seed: int) -> list[int]:
     order: list[int] = []
     times = [np.inf if each is None else each for each in space.times]
     remaining: list[int] = rng.permutation(len(times)).tolist()
-    while remaining:
+    while remaining and len(order) < BUDGET:
         current = remaining[0]
         order.append(current)
         while True:

@@ -134,7 +134,7 @@ def score(space: RecordedSpace, runs: Sequence[Run]) -> Score:
     fractions = [space.best / best[:, number - 1] for number in MEASUREMENTS]
     reached = [[until(space, run, tolerance) for run in runs] for tolerance in TOLERANCES]
     return Score(
-        [(_quantile(each, 0.5), _quantile(each, 0.1)) for each in fractions],
+        [(-_quantile(-each, 0.5), -_quantile(-each, 0.9)) for each in fractions],
         [(_quantile(each, 0.5), _quantile(each, 0.9)) for each in reached],
         community_score(space, runs),
     )
@@ -147,7 +147,8 @@ def random_score(space: RecordedSpace) -> Score:
     for number in MEASUREMENTS:
         cumulative = np.cumsum(random_probabilities(len(times), min(number, len(times))))
         ranks = [int(np.argmax(cumulative - share >= -ROUNDING)) for share in (0.5, 0.9)]
-        fractions.append((space.best / times[ranks[0]], space.best / times[ranks[1]]))
+        median, worst = (float(space.best / times[rank]) for rank in ranks)
+        fractions.append((median, worst))
     good = [int(np.sum(times <= (1 + tolerance) * space.best)) for tolerance in TOLERANCES]
     reached = [(random_until(len(times), each, 0.5), random_until(len(times), each, 0.9)) for each in good]
     return Score(fractions, reached, 0.0)

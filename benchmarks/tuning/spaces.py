@@ -216,6 +216,8 @@ def ranking_set_spaces(recording: Recording | None = None) -> Iterator[RecordedS
 # place of the objective, T4 an `invalidity` other than "correct".
 
 MILLISECONDS = 1e-3
+FAILED = 1e20
+"""time of a failed variant in caches of old versions of Kernel Tuner"""
 
 
 def read_kernel_tuner_cache(path: Path) -> RecordedSpace:
@@ -271,7 +273,7 @@ def t4_time(variant: Mapping[str, Any]) -> float | None:
 
 def seconds_of(milliseconds: object) -> float | None:
     """Return *milliseconds* in seconds; None if it is no positive number, such as the name of an error."""
-    if not isinstance(milliseconds, int | float) or not 0 < milliseconds < float("inf"):
+    if not isinstance(milliseconds, int | float) or not 0 < milliseconds < FAILED:
         return None
     return MILLISECONDS * milliseconds
 
