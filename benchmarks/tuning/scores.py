@@ -77,16 +77,16 @@ def until(space: RecordedSpace, run: Run, tolerance: float) -> float:
 # {{{ random order
 
 
-def missed(total: int, good: int) -> Floats:
-    """Return the probability that 0 to *total* measurements in random order miss all of *good* variants."""
-    number = np.arange(total)
-    return np.concatenate([[1.0], np.cumprod(np.maximum(total - good - number, 0) / (total - number))])
+def missed(total: int, good: int, number: int) -> Floats:
+    """Return the probability that 0 to *number* measurements in random order miss all of *good* variants."""
+    before = np.arange(number)
+    return np.concatenate([[1.0], np.cumprod(np.maximum(total - good - before, 0) / (total - before))])
 
 
 def random_probabilities(total: int, number: int) -> Floats:
     """Return the probability of each variant, fastest first, to be the best of *number* in random order."""
-    at_least = np.array([missed(total, rank)[number] for rank in range(total + 1)])
-    return at_least[:-1] - at_least[1:]
+    slower = np.array([missed(total, rank, number)[number] for rank in range(total + 1)])
+    return slower[:-1] - slower[1:]
 
 
 def random_best(space: RecordedSpace, number: int) -> Floats:
@@ -96,10 +96,9 @@ def random_best(space: RecordedSpace, number: int) -> Floats:
     """
     times = sorted_times(space)
     times = np.where(np.isinf(times), times[np.isfinite(times)].max(), times)
-    total = len(times)
     expected, at_least = np.zeros(number), np.ones(number)
     for rank, seconds in enumerate(times, 1):
-        slower = missed(total, rank)[1 : number + 1]
+        slower = missed(len(times), rank, number)[1:]
         expected += (at_least - slower) * seconds
         at_least = slower
     return expected
@@ -107,7 +106,7 @@ def random_best(space: RecordedSpace, number: int) -> Floats:
 
 def random_until(total: int, good: int, quantile: float) -> float:
     """Return the number of measurements after which random order has found one of *good* variants in that share."""
-    return float(np.argmax(missed(total, good) <= 1 - quantile + ROUNDING))
+    return float(np.argmax(missed(total, good, total) <= 1 - quantile + ROUNDING))
 
 
 # }}}
@@ -156,13 +155,21 @@ def random_score(space: RecordedSpace) -> Score:
 
 def community_score(space: RecordedSpace, runs: Sequence[Run]) -> float:
     """Return the mean of Pₖ over the measurements until the baseline reaches the cutoff."""
-    baseline = random_best(space, len(space.times))
     times = sorted_times(space)
     median = float(np.median(times[np.isfinite(times)]))
-    end = int(np.argmax(baseline <= space.best + (1 - CUTOFF) * (median - space.best))) + 1
+    baseline = _baseline_until(space, space.best + (1 - CUTOFF) * (median - space.best))
+    end = len(baseline)
     slowest = times[np.isfinite(times)].max()
     best = np.array([np.minimum(best_times(space, run, end), slowest) for run in runs]).mean(axis=0)
-    return float(((baseline[:end] - best) / (baseline[:end] - space.best)).mean())
+    return float(((baseline - best) / (baseline - space.best)).mean())
+
+
+def _baseline_until(space: RecordedSpace, target: float) -> Floats:
+    """Return the expected best seconds in random order, up to the first that is at most *target*."""
+    number, total = 1, len(space.times)
+    while (expected := random_best(space, number))[-1] > target and number < total:
+        number = min(4 * number, total)
+    return expected[: int(np.argmax(expected <= target)) + 1]
 
 
 def _quantile(values: Sequence[float] | Floats, share: float) -> float:
