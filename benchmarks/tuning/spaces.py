@@ -212,10 +212,12 @@ def ranking_set_spaces(recording: Recording | None = None) -> Iterator[RecordedS
 
 # {{{ files of other tuners
 #
-# Both formats give times in milliseconds. A failed variant has no time: Kernel Tuner writes the name of an error in
+# Both formats give times in milliseconds, T4 unless a measurement has another unit. A failed variant has no time: Kernel Tuner writes the name of an error in
 # place of the objective, T4 an `invalidity` other than "correct".
 
 MILLISECONDS = 1e-3
+UNITS = {"s": 1.0, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+"""other units of measurements in the T4 format -> seconds"""
 FAILED = 1e20
 """time of a failed variant in caches of old versions of Kernel Tuner"""
 
@@ -263,19 +265,19 @@ def t4_time(variant: Mapping[str, Any]) -> float | None:
     """Return the seconds of one result; None if it is invalid."""
     if variant["invalidity"] != "correct":
         return None
-    measured = {each["name"]: each["value"] for each in variant.get("measurements", ())}
-    objective = next((name for name in variant.get("objectives", ()) if name in measured), None)
+    measured = {each["name"]: each for each in variant.get("measurements", ())}
+    objective = next((measured[name] for name in variant.get("objectives", ()) if name in measured), None)
     if objective is not None:
-        return seconds_of(measured[objective])
+        return seconds_of(objective["value"], UNITS.get(objective.get("unit", ""), MILLISECONDS))
     runs = variant["times"].get("runtimes") or ()
     return seconds_of(sum(runs) / len(runs)) if runs else None
 
 
-def seconds_of(milliseconds: object) -> float | None:
-    """Return *milliseconds* in seconds; None if it is no positive number, such as the name of an error."""
-    if not isinstance(milliseconds, int | float) or not 0 < milliseconds < FAILED:
+def seconds_of(time: object, unit: float = MILLISECONDS) -> float | None:
+    """Return *time* in seconds; None if it is no positive number, such as the name of an error."""
+    if not isinstance(time, int | float) or not 0 < time < FAILED:
         return None
-    return MILLISECONDS * milliseconds
+    return unit * time
 
 
 # }}}

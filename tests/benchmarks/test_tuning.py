@@ -30,6 +30,7 @@ from tuning.spaces import (
     read_kernel_tuner_cache,
     read_predictions,
     read_t4,
+    t4_time,
     titan_v_spaces,
     with_predictions,
 )
@@ -62,6 +63,15 @@ def test_a_cache_of_a_killed_session_can_be_read(tmp_path: Path):
     path = tmp_path / "killed.json"
     path.write_text(CACHE.read_text().rstrip().removesuffix("}}") + ",")
     assert read_kernel_tuner_cache(path).times == SECONDS
+
+
+def test_a_result_has_the_unit_of_its_objective_or_the_mean_of_its_runs():
+    objective = {"measurements": [{"name": "GFLOP/s", "value": 5}, {"name": "time", "value": 3, "unit": "us"}]}
+    variant = {"invalidity": "correct", "times": {"runtimes": [1, 3]}}
+    assert t4_time({**variant, **objective, "objectives": ["time"]}) == pytest.approx(3e-6)
+    assert t4_time(variant) == pytest.approx(2e-3)
+    assert t4_time({**variant, "invalidity": "timeout"}) is None
+    assert t4_time({**variant, "times": {}}) is None
 
 
 def test_a_file_that_is_no_cache_is_refused(tmp_path: Path):
