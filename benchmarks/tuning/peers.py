@@ -19,10 +19,11 @@ import contextlib
 import io
 import json
 import random
+import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,7 +33,7 @@ from unittest.mock import MagicMock, patch
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.executors import TimeIsUp, limited
+from loopyperf.executors import TimeIsUp
 from tuning.scores import Run, improvements
 from tuning.spaces import Option, RecordedSpace, all_spaces
 
@@ -42,7 +43,7 @@ SEEDS = 30
 BUDGET = 100
 """measurements of a strategy; the others follow in random order"""
 TIME_LIMIT = 10.0
-"""seconds of a run of Kernel Tuner; a strategy that finds no new variant to measure may go on forever"""
+"""processor time of a run of Kernel Tuner, in seconds; a strategy that finds no new variant to measure may go on forever"""
 REPEATED = 1000
 """number of repeated measurements in sequence after which a run has ended"""
 NEAREST = 10
@@ -183,12 +184,29 @@ def of_kernel_tuner(name: str) -> Strategy:
             contextlib.redirect_stdout(io.StringIO()),
             warnings.catch_warnings(),
             contextlib.suppress(TimeIsUp),
+            processor_time(TIME_LIMIT),
         ):
             warnings.simplefilter("ignore")
-            limited(TIME_LIMIT, run)
+            run()
         return list(cache.order)
 
     return strategy
+
+
+@contextlib.contextmanager
+def processor_time(seconds: float) -> Iterator[None]:
+    """Raise :class:`TimeIsUp` after *seconds* of processor time, so that results do not depend on other processes."""
+
+    def stop(*_: object) -> None:
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class Replayed(dict[str, dict[str, Any]]):

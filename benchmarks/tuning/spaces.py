@@ -212,8 +212,8 @@ def ranking_set_spaces(recording: Recording | None = None) -> Iterator[RecordedS
 
 # {{{ files of other tuners
 #
-# Both formats give times in milliseconds, T4 unless a measurement has another unit. A failed variant has no time: Kernel
-# Tuner writes the name of an error in place of the objective, T4 an `invalidity` other than "correct".
+# Both formats give times in milliseconds, T4 unless a measurement has another unit. A failed variant has no time:
+# Kernel Tuner writes the name of an error in place of the objective, T4 an `invalidity` other than "correct".
 
 MILLISECONDS = 1e-3
 UNITS = {"s": 1.0, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
