@@ -23,7 +23,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,7 +43,7 @@ SEEDS = 30
 BUDGET = 100
 """measurements of a strategy; the others follow in random order"""
 TIME_LIMIT = 10.0
-"""processor time of a run of Kernel Tuner, in seconds; a strategy that finds no new variant to measure may go on forever"""
+"""seconds of processor time of a run of Kernel Tuner; a strategy that finds no new variant may go on forever"""
 REPEATED = 1000
 """number of repeated measurements in sequence after which a run has ended"""
 NEAREST = 10
@@ -194,7 +194,7 @@ def of_kernel_tuner(name: str) -> Strategy:
 
 
 @contextlib.contextmanager
-def processor_time(seconds: float) -> Iterator[None]:
+def processor_time(seconds: float) -> Generator[None]:
     """Raise :class:`TimeIsUp` after *seconds* of processor time, so that results do not depend on other processes."""
 
     def stop(*_: object) -> None:
