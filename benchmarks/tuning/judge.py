@@ -1,18 +1,19 @@
 """Judge search strategies on recorded spaces: tables of their scores, and pictures of the best time so far.
 
 A strategy is a function of a space and a seed that returns the order in which it measures the variants. Random order is
-exact, the order of prediction has one run, and peers are those that ``peers.py`` stored; to judge another strategy, add
-it to :func:`runs_by_strategy`. Fractions are optimum / best time after 1, 3, 5, 10, 25 and 50 measurements; the number
-after the slash is that of the worst tenth of the runs:
+exact, the order of prediction has one run, and peers are those that ``peers.py`` stored. ``--strategy`` adds others,
+with 30 runs each. Fractions are optimum / best time after 1 to 50 measurements. The first number of a cell is that of
+the median run, the second that of the worst tenth of the runs:
 
     LOOPYPERF_SHARED_DATA=../shared/data PYTHONPATH=benchmarks .venv/bin/python -m tuning.judge [NAME ...] \
-        [--pictures FOLDER]
+        [--strategy MODULE:FUNCTION ...] [--pictures FOLDER]
 """
 
 import argparse
 import json
 import lzma
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
 from math import inf
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tuning.scores import (
     TOLERANCES,
     Run,
     Score,
+    Strategy,
     best_times,
     improvements,
     random_best,
@@ -34,18 +36,15 @@ from tuning.scores import (
 )
 from tuning.spaces import RecordedSpace, all_spaces
 
-Strategy = Callable[[RecordedSpace, int], Sequence[int]]
-"""the order in which a strategy measures the variants of a space, by a seed; it may stop before all are measured"""
 PEERS = Path(__file__).parents[1] / "gathered" / "tuning-peers.json.xz"
 """runs of other tuners, by ``peers.py``"""
 RANDOM, PREDICTION = "random", "order of prediction"
-STRATEGIES: Mapping[str, tuple[Strategy, int]] = {}
-"""name -> strategy, and its number of seeds"""
+SEEDS = 30
 SHOWN = 200
 """measurements on the axis of a picture"""
 
 
-def by_prediction(space: RecordedSpace, seed: int = 0) -> list[int]:
+def by_prediction(space: RecordedSpace) -> list[int]:
     """Return the variants by increasing time of ``pipeline``, equal ones in the order of the space.
 
     Variants without prediction come last.
@@ -54,16 +53,22 @@ def by_prediction(space: RecordedSpace, seed: int = 0) -> list[int]:
     return sorted(range(len(seconds)), key=seconds.__getitem__)
 
 
-def runs_by_strategy(space: RecordedSpace, peers: Mapping[str, Mapping[str, Sequence[Run]]]) -> dict[str, list[Run]]:
-    """Return the runs of each strategy on *space*, except random order."""
-    strategies = dict(STRATEGIES)
+def runs_by_strategy(
+    space: RecordedSpace, strategies: Mapping[str, Strategy], peers: Mapping[str, Mapping[str, Sequence[Run]]]
+) -> dict[str, Sequence[Run]]:
+    """Return the runs on *space* of the order of prediction, of *strategies*, and of *peers*, by space and strategy."""
+    found: dict[str, Sequence[Run]] = {}
     if space.predictions is not None:
-        strategies = {PREDICTION: (by_prediction, 1), **strategies}
-    found = {
-        name: [improvements(space, strategy(space, seed)) for seed in range(seeds)]
-        for name, (strategy, seeds) in strategies.items()
-    }
-    return found | {name: list(runs) for name, runs in peers.get(space.name, {}).items() if runs}
+        found[PREDICTION] = [improvements(space, by_prediction(space))]
+    for name, strategy in strategies.items():
+        found[name] = [improvements(space, strategy(space, seed)) for seed in range(SEEDS)]
+    return found | {name: runs for name, runs in peers.get(space.name, {}).items() if runs}
+
+
+def imported(names: Sequence[str]) -> dict[str, Strategy]:
+    """Return function -> strategy for *names* such as ``"module:function"``."""
+    pairs = [name.partition(":")[::2] for name in names]
+    return {function: getattr(import_module(module), function) for module, function in pairs}
 
 
 def stored_peers(path: Path = PEERS) -> dict[str, dict[str, list[Run]]]:
@@ -122,15 +127,18 @@ def over_spaces(scores: Mapping[str, Mapping[str, Score]]) -> Table:
 # }}}
 
 
-def draw(space: RecordedSpace, runs: Mapping[str, Sequence[Run]], folder: Path) -> None:
-    """Write a picture of the regret of each strategy, best time so far / optimum, against measurements."""
+def draw(space: RecordedSpace, runs: Mapping[str, Sequence[Run]], peers: Collection[str], folder: Path) -> None:
+    """Write a picture of the regret of each strategy, best time so far / optimum, against measurements.
+
+    Lines of *peers* are thin.
+    """
     number = min(SHOWN, len(space.times))
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     steps = np.arange(1, number + 1)
     axes.plot(steps, random_best(space, number) / space.best, color="gray", linestyle="--", label=f"{RANDOM} (mean)")
     for name, each in runs.items():
         best = np.array([best_times(space, run, number) for run in each]) / space.best
-        width = 2.5 if name in (PREDICTION, *STRATEGIES) else 1.0
+        width = 1.0 if name in peers else 2.5
         axes.step(steps, np.median(best, axis=0), where="post", linewidth=width, label=name)
     axes.set(xscale="log", yscale="log", xlabel="measurements", ylabel="best time so far / optimum", title=space.name)
     axes.legend(fontsize="small")
@@ -143,17 +151,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", help="spaces; by default all")
     parser.add_argument("--pictures", type=Path, help="folder for the pictures")
+    parser.add_argument("--strategy", action="append", default=[], help="MODULE:FUNCTION; may be repeated")
     options = parser.parse_args()
+    strategies = imported(options.strategy)
     peers = stored_peers()
     scores: dict[str, dict[str, Score]] = {}
     for space in all_spaces():
         if options.names and space.name not in options.names:
             continue
-        runs = runs_by_strategy(space, peers)
+        runs = runs_by_strategy(space, strategies, peers)
         found, scores[space.name] = of_space(space, runs)
         show(found)
         if options.pictures is not None:
-            draw(space, runs, options.pictures)
+            draw(space, runs, peers.get(space.name, ()), options.pictures)
     show(over_spaces(scores))
 
 

@@ -23,7 +23,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,15 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.executors import TimeIsUp
-from tuning.scores import Run, improvements
+from tuning.scores import Run, Strategy, improvements
 from tuning.spaces import Option, RecordedSpace, all_spaces
 
-Strategy = Callable[[RecordedSpace, int], Sequence[int]]
-"""the order in which a strategy measures the variants of a space, by a seed"""
 SEEDS = 30
 BUDGET = 100
 """measurements of a strategy; the others follow in random order"""
-TIME_LIMIT = 10.0
+TIME_LIMIT = 4.0
 """seconds of processor time of a run of Kernel Tuner; a strategy that finds no new variant may go on forever"""
 REPEATED = 1000
 """number of repeated measurements in sequence after which a run has ended"""

@@ -17,7 +17,7 @@ k = 1 to the k at which the baseline has covered 95 % of the way from the median
 F.-J. Willemsen et al.: "A methodology for comparing optimization algorithms for auto-tuning", FGCS 159, 2024.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from tuning.spaces import RecordedSpace
 
 Floats = NDArray[np.float64]
+Strategy = Callable[[RecordedSpace, int], Sequence[int]]
+"""the order in which a strategy measures the variants of a space, by a seed; it may stop before all are measured"""
 Run = Sequence[tuple[int, int]]
 """improvements of a run: (number of measurements, index of the best variant)"""
 MEASUREMENTS = (1, 3, 5, 10, 25, 50)

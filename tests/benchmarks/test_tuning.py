@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tuning.judge import by_prediction
+from tuning.judge import SEEDS, by_prediction, imported, of_space, over_spaces, runs_by_strategy
 from tuning.peers import ABSENT, BUDGET, REPEATED, Replayed, completed, local_search, positions, values_of
 from tuning.scores import (
     TOLERANCES,
@@ -166,6 +166,21 @@ def test_the_community_score_of_an_oracle_is_1():
 
 
 # {{{ strategies
+
+
+def fastest_first(space: RecordedSpace, seed: int) -> list[int]:
+    """Return the order of an oracle."""
+    return sorted((row for row, each in enumerate(space.times) if each), key=lambda row: space.times[row] or 0)
+
+
+def test_any_strategy_is_judged_beside_stored_runs_of_peers():
+    strategies = imported([f"{__name__}:fastest_first"])
+    peers = {"space": {"peer": RUNS, "not run": []}, "another": {"peer": RUNS[:1]}}
+    runs = runs_by_strategy(SPACE, strategies, peers)
+    assert {name: len(each) for name, each in runs.items()} == {"fastest_first": SEEDS, "peer": len(RUNS)}
+    table, scores = of_space(SPACE, runs)
+    assert scores["fastest_first"].mean == pytest.approx(1)
+    assert table.row_count == over_spaces({"space": scores}).row_count == 3
 
 
 def test_unpredicted_variants_come_last():
