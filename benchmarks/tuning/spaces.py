@@ -42,7 +42,7 @@ class PredictedRow(msgspec.Struct, frozen=True):
     bounds: dict[str, float] = {}
     """lower bounds of the time: ``"throughput"``, from the source alone, and ``"roofline"``, from machine code"""
     seconds: dict[str, float] = {}
-    """device model, e.g. ``"pipeline"`` -> time, without launch overhead"""
+    """device model, e.g. ``"pipeline"`` -> device time, with launch overhead"""
     otherwise: list[float] = []
     """time of ``pipeline`` for each other placement of private arrays, if their placement is uncertain"""
     busy: dict[str, float] = {}

@@ -1,11 +1,15 @@
 """Judging of search strategies on recorded spaces: readers, exact scores of random order, and strategies of peers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ranking_sets import stencil
+from tuning.gather import SpaceOfKernels, gather
 from tuning.judge import SEEDS, by_prediction, imported, of_space, over_spaces, runs_by_strategy
 from tuning.peers import ABSENT, BUDGET, REPEATED, Replayed, completed, local_search, positions, values_of
 from tuning.scores import (
@@ -35,7 +39,9 @@ from tuning.spaces import (
     with_predictions,
 )
 
+import loopyperf as lpp
 from loopyperf.executors import TimeIsUp
+from loopyperf.stages.case import Case
 
 FOLDER = Path(__file__).parent
 CACHE = FOLDER / "kernel_tuner_cache.json"
@@ -117,6 +123,37 @@ def test_stored_predictions_belong_to_variants(subtests: pytest.Subtests):
 def test_a_space_without_stored_predictions_stays_as_it_is(tmp_path: Path):
     space = space_of([1.0])
     assert with_predictions(space, tmp_path) is space
+
+
+# }}}
+
+
+# {{{ predictions
+
+
+def test_predictions_are_continued_and_made_once_for_equal_kernels(tmp_path: Path):
+    built: list[str] = []
+
+    def build(key: str) -> Case:
+        built.append(key)
+        return Case(stencil.stencil(stencil.Form(8, 8, 8, walks=False)), {"n": 64})
+
+    keys = ["a", "a", "b", "a"]
+    space = SpaceOfKernels("stencils", "nvidia-titan-v", keys, [partial(build, each) for each in keys])
+    path = tmp_path / "stencils.jsonl"
+    gather(replace(space, keys=keys[:2], builds=space.builds[:2]), path)
+    gather(space, path)
+    assert built == ["a", "b"]
+    rows = read_predictions(path)
+    assert list(rows) == [0, 1, 2, 3]
+    (seconds,) = {each.seconds["pipeline"] for each in rows.values()}
+    case = build("")
+    assert seconds == pytest.approx(
+        float(lpp.estimate(case.kernel, device="nvidia-titan-v", model="pipeline", n=64)), rel=1e-5
+    )
+    busiest = max(each for name, each in rows[3].busy.items() if name not in ("launches", "latency"))
+    assert busiest < rows[3].bounds["roofline"] < seconds
+    assert rows[3].features["work-items"] == 512
 
 
 # }}}
