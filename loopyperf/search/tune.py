@@ -120,7 +120,7 @@ class Tuning(Tabular):
     def report_text(self) -> ReportText:
         """Return a table of the leaders, the number of measurements and predictions, and the remaining regret."""
         tried = len(self.trail)
-        asked = f"{number_of(tried, 'measurement')} of {self._of()}"
+        asked = f"{number_of(tried, 'measurement')} of {self._of()}" if tried else f"{self._of()} by prediction"
         question = f"{tagged(asked, self.sizes)} on {self.device}, model {self.model}"
         rows = [
             (
@@ -137,7 +137,7 @@ class Tuning(Tabular):
         titles = ("point", "min", "median", "spread", "runs", "predicted", "")
         return ReportText(
             question=question,
-            answer=f"{self.name} takes {duration(self.seconds)}{'' if tried else ' by prediction'}",
+            answer=f"{self.name} takes {duration(self.seconds)}",
             tables=[Table(titles, rows, text=1)] if rows else [],
             remarks=[*self._remarks()],
             notes=self.notes,
