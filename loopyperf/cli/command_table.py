@@ -45,6 +45,7 @@ SUMMARIES: Mapping[str, str] = {
     "report": "Write an HTML report that explains the run time of a Loopy kernel.",
     "trace": "Write a simulated trace of the warps of one core, for Perfetto.",
     "train": "Train a residual model, which corrects another model, on archives of measurements.",
+    "tune": "Find the fastest variant of a Loopy kernel with as few measurements as possible.",
     "validate": "Compare predicted with measured run times on test kernels.",
 }
 """command name -> first sentence of its help, so that commands can be listed without importing them"""

@@ -112,6 +112,19 @@ def load_built(source: str) -> Any:
         raise KernelFileError(f"{where}: {name}() failed with {type(error).__name__}: {one_line(error)}") from error
 
 
+def load_builder(source: str) -> Callable[..., Any]:
+    """Return FUNCTION in FILE.py with the values of ``--arg``.
+
+    Raises :class:`KernelFileError` if it is not a function, or if ``--arg`` has several values of a name.
+    """
+    function, given = _named(source), given_arguments()
+    if not callable(function) or isinstance(function, Program):
+        raise KernelFileError(f"{source} is not a function; name one that takes the arguments of --choose")
+    if several := [name for name, values in given.items() if len(values) != 1]:
+        raise KernelFileError(f"--arg {several[0]} has several values; use --choose {several[0]}=...")
+    return partial(function, **{name: value for name, (value,) in given.items()}) if given else function
+
+
 def _named(source: str) -> Any:
     """Return the attribute FUNCTION of FILE.py; raises :class:`KernelFileError` if there is none."""
     file, _, name = source.rpartition(":")

@@ -25,7 +25,18 @@ from typing import Any, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
 from loopyperf.files import os_reason
-from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes, around, decode, encode, noise_floor
+from loopyperf.measurement.records import (
+    Decision,
+    Key,
+    Measurement,
+    Run,
+    Sampled,
+    Takes,
+    around,
+    decode,
+    encode,
+    noise_floor,
+)
 
 PACKED: Mapping[bytes, Callable[[Any], AbstractContextManager[Any]]] = {
     b"\x1f\x8b": gzip.open,
@@ -48,6 +59,8 @@ class Recording:
     """all measurements: probes, reference kernels and superseded repeats included"""
     sampled: tuple[Sampled, ...] = ()
     """samples of the first groups of some of the measured kernels"""
+    decisions: tuple[Decision, ...] = ()
+    """decisions of tunings"""
 
     @cached_property
     def completed(self) -> Mapping[Key, Measurement]:
@@ -122,6 +135,8 @@ class Archive:
             self._file.truncate(self._bytes)
             self._measurements = list(recording.measurements)
             self._samples = _by_key(recording.sampled)
+            self.decisions = list(recording.decisions)
+            """decisions of tunings, of this and earlier runs"""
             self._takes = Takes(recording.measurements)
             self._append(encode(run))
             cleanup.pop_all()
@@ -151,6 +166,11 @@ class Archive:
         for measurement in measurements:
             self._measurements.append(measurement)
             self._takes.add(measurement)
+
+    def append_decision(self, decision: Decision) -> None:
+        """Record *decision* and return when it is on disk."""
+        self._append(encode(decision))
+        self.decisions.append(decision)
 
     def append_samples(self, sampled: Sampled) -> None:
         """Record *sampled* and return when it is on disk."""
@@ -247,6 +267,7 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
     runs: dict[str, Run] = {}
     measurements: list[Measurement] = []
     sampled: list[Sampled] = []
+    decisions: list[Decision] = []
     measured: set[Key] = set()
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
@@ -269,6 +290,8 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
         elif isinstance(record, Measurement):
             measurements.append(record)
             measured.add(record.key)
+        elif isinstance(record, Decision):
+            decisions.append(record)
         elif record.key in measured:
             sampled.append(record)
         else:
@@ -276,7 +299,7 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
                 f"{path}, line {number}: no measurement precedes the samples of {record.kernel_class!r:.80}, "
                 f"{record.label!r:.80}; use another archive path"
             )
-    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete
+    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled), tuple(decisions)), complete
 
 
 def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:

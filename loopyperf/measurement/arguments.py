@@ -219,6 +219,10 @@ def _random(elements: int, kind: np.dtype[Any], rng: np.random.Generator) -> Arr
 # {{{ comparison of a kernel's results with NumPy's: the time of a wrong kernel is useless
 
 
+TOLERANCE = 1e-4
+"""largest relative difference between results of two variants, which may add in different order"""
+
+
 def verify(results: Mapping[str, Array], reference: Mapping[str, Array], tolerance: float) -> None:
     """Raise :class:`MeasurementError` unless each of the *results* agrees with *reference* within *tolerance*.
 

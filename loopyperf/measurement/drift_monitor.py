@@ -236,12 +236,17 @@ NO_TIMES = MeasuredTimes((), ())
 """times of zero runs"""
 
 
-def measured(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:
-    """Time the runs of a measurement of *case*, as many as the *protocol* requires.
+def measured(
+    backend: Backend,
+    case: BenchmarkCase,
+    protocol: Protocol,
+    further: Callable[[Sequence[float]], int] | None = None,
+) -> MeasuredTimes:
+    """Time the runs of a measurement of *case*, as many as *further*, by default the *protocol*, requires.
 
     Raises :class:`MeasurementError` if *case* cannot be measured, or not with cold caches if *protocol* requires them.
     """
-    return _sampled(backend, case, protocol, protocol.further_runs)
+    return _sampled(backend, case, protocol, further or protocol.further_runs)
 
 
 def probed(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:

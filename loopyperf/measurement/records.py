@@ -143,7 +143,26 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_fiel
         return all(each.samples.is_whole for each in self.programs)
 
 
-Record = Run | Measurement | Sampled
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decision", tag_field="record"):
+    """A decision of a tuning: which point was selected, what was expected of it, and why it was not measured."""
+
+    run: str
+    """:attr:`Run.id` of its run"""
+    space: str
+    """identity of the space, the sizes and the function that builds the points"""
+    label: str
+    """name of the point; its measurement, if there is one, has the same label"""
+    predicted: Seconds
+    """predicted seconds"""
+    regret: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """relative distance from the least time that was possible before this decision; None before any measurement"""
+    failure: str = ""
+    """reason why the point has no measurement; empty if it has one"""
+    taken: datetime
+    """UTC time"""
+
+
+Record = Run | Measurement | Sampled | Decision
 
 
 class _Header(msgspec.Struct):

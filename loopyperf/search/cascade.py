@@ -146,6 +146,15 @@ class Cascade:
         return tuple(sorted((*known, *open_), key=lambda each: (each.at_least < 0, each.at_least)))
 
     @property
+    def lower_bounds(self) -> dict[str, float]:
+        """Return name -> lower bound in seconds, of the variants that have one and did not fail."""
+        return {
+            name: bound.seconds
+            for name, bound in self._bounds.items()
+            if bound.seconds > -inf and name not in self.failures
+        }
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Return notes on bounds that the model's times contradict."""
         return tuple(

@@ -8,7 +8,7 @@ from loopyperf.calibration.accuracy import regret, spearman
 from loopyperf.calibration.fit import Measured
 from loopyperf.display import ReportText, Table, Tabular, tagged
 from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
-from loopyperf.measurement.arguments import verify
+from loopyperf.measurement.arguments import TOLERANCE, verify
 from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.drift_monitor import measured
 from loopyperf.measurement.environment import Array
@@ -20,8 +20,6 @@ from loopyperf.units import duration, number_of
 
 PROTOCOL = Protocol(runs=12, dropped=2, fewest=4, budget=0.1)
 """fewer runs than in a calibration; nearly equal variants may be confused"""
-TOLERANCE = 1e-4
-"""largest relative difference between results of two variants, which may add in different order"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

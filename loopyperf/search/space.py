@@ -53,6 +53,10 @@ class Space:
             point = point * len(choices) + places[name]
         return point
 
+    def number_of(self, choice: Mapping[str, Any]) -> int:
+        """Return the number of the point with this choice."""
+        return self.number({name: choices.index(choice[name]) for name, choices in self.choices.items()})
+
     def choice(self, point: int) -> dict[str, Any]:
         """Return name -> choice."""
         return {name: self.choices[name][place] for name, place in self.places(point).items()}

@@ -246,8 +246,10 @@ def no_garbage_collection() -> Generator[None]:
 
 SEED = 0
 """seed of the arrays' random contents, so that repeated measurements of a size use the same data"""
-MAX_COMPILED = 2
-"""configurations that stay compiled: the measured one and the reference kernel"""
+MAX_COMPILED = 6
+"""configurations that stay compiled: the measured one, the reference kernel, and others that are measured in turns"""
+MAX_BOUND = 2
+"""configurations whose arrays stay in the device's memory"""
 
 
 class CompiledKernel(Protocol):
@@ -278,7 +280,7 @@ class _Kept(Generic[Program, Launches]):
 class LaunchingBackend(ABC, Generic[Program, Memory, Launches]):
     """Base of the backends that compile each configuration once, and bind it to the arrays of one size after another.
 
-    The two latest configurations are kept; the older one is dropped, with its arrays, when a third one follows.
+    The latest :data:`MAX_COMPILED` configurations stay compiled; the latest :data:`MAX_BOUND` keep their arrays.
     """
 
     def __init__(self) -> None:
@@ -313,6 +315,8 @@ class LaunchingBackend(ABC, Generic[Program, Memory, Launches]):
             del self._kept[: max(0, len(self._kept) - MAX_COMPILED + 1)]  # free its arrays first
             found = _Kept[Program, Launches](configuration, self._compiled(configuration))
         self._kept = [*(each for each in self._kept if each is not found), found]
+        for older in self._kept[:-MAX_BOUND]:
+            older.launches = older.sizes = None  # free its arrays
         return found
 
     def _bound(self, case: BenchmarkCase) -> Launches:

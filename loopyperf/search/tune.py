@@ -1,0 +1,445 @@
+"""The function :func:`tune`, which finds the fastest point of a space with few measurements."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from math import exp, inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any
+
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
+from loopyperf.calibration.residual_model import ResidualModel
+from loopyperf.device.description import Device
+from loopyperf.device.device_library import DeviceChoice
+from loopyperf.display import ReportText, Table, Tabular, tagged
+from loopyperf.errors import MAX_NAMED, ParameterError, UnknownDeviceError, by_reason, unanswered
+from loopyperf.executors import Processes, is_number
+from loopyperf.kernel import Program
+from loopyperf.measurement.archive import Archive
+from loopyperf.measurement.backends import opened
+from loopyperf.measurement.backends.backend import Backend
+from loopyperf.measurement.environment import Array
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Run
+from loopyperf.models.result import Estimate
+from loopyperf.predict.predictor import Predictor
+from loopyperf.search.cascade import Cascade
+from loopyperf.search.exploration import PREDICTIONS, Exploration, Restriction, Restrictions
+from loopyperf.search.measured import PROTOCOL, check_measuring
+from loopyperf.search.measuring import Leader, Measuring
+from loopyperf.search.rank import chosen_predictor, run_tasks
+from loopyperf.search.space import Builder, Space, check_builds, spaced
+from loopyperf.search.task import BOUNDED, SizesSeen, Task, Unanswered, bound_of, check_ranked, predicted, without_notes
+from loopyperf.search.task_runner import TaskRunner
+from loopyperf.search.tuner import Tuner
+from loopyperf.search.variants import Variant, check_share
+from loopyperf.stages.case import merged_sizes
+from loopyperf.stages.compile import Compiler
+from loopyperf.units import duration, in_percent, listed, number_of
+
+FEWEST = 32
+"""points that the model predicts at least before others are skipped because of their lower bounds"""
+FAILURES = 16
+"""points that may fail beyond twice the budget"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A point that was selected for measurement."""
+
+    name: str
+    """name of the point, e.g. ``"tile=16, order=C"``"""
+    choice: Mapping[str, Any]
+    """name of the space -> choice"""
+    predicted: float
+    """predicted seconds, before any measurement"""
+    seconds: float | None
+    """measured seconds; None if it could not be measured"""
+    reason: str
+    """why it could not be measured: building, compiling, running or comparing the result failed"""
+    regret: float
+    """relative distance of the fastest measured time from the least time of the space that remained possible"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tuning(Tabular):
+    """The fastest point of a space, and how it was found; :func:`loopyperf.tune` returns it."""
+
+    _ROWS = "trail"
+    _OMITTED = ("build",)
+
+    choice: Mapping[str, Any]
+    """name of the space -> choice of the fastest point"""
+    name: str
+    """name of the fastest point"""
+    seconds: float
+    """its measured seconds; if nothing was measured, its predicted seconds"""
+    leaders: tuple[Leader, ...]
+    """the fastest points with the summary of all their runs, which were taken in turns; fastest first"""
+    trail: tuple[Step, ...]
+    """selected points in order"""
+    regret: float
+    """relative distance of the fastest time from the least time of the space, which holds with :attr:`probability`"""
+    probability: float
+    ended: str
+    """why it ended: ``"regret"``, ``"budget"``, ``"all measured"`` or ``"no backend"``"""
+    points: int | None
+    """points that meet the restrictions; None if the space is too large to know"""
+    predicted: int
+    """points with a prediction by the model or a lower bound"""
+    failures: Mapping[str, str]
+    """name -> reason why there is no prediction; these points were not measured"""
+    sizes: Mapping[str, Any]
+    device: str
+    """short name of the device that was measured or, without a backend, predicted"""
+    model: str
+    """model of the predictions"""
+    predicting: float
+    """seconds spent on predictions"""
+    measuring: float
+    """seconds spent on compiling and measuring"""
+    notes: tuple[str, ...]
+    build: Builder
+    """the function that builds a point"""
+
+    @property
+    def kernel(self) -> Program:
+        """Return the kernel of the fastest point, built anew."""
+        return self.build(**self.choice)
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Return the names of the leaders whose times cannot be distinguished from the fastest one."""
+        return tuple(each.name for each in self.leaders if each.is_tie)
+
+    def report_text(self) -> ReportText:
+        """Return a table of the leaders, the number of measurements and predictions, and the remaining regret."""
+        tried = len(self.trail)
+        asked = f"{number_of(tried, 'measurement')} of {self._of()}" if tried else f"{self._of()} by prediction"
+        question = f"{tagged(asked, self.sizes)} on {self.device}, model {self.model}"
+        rows = [
+            (
+                each.name,
+                duration(each.seconds),
+                duration(each.median),
+                in_percent(each.spread, 2),
+                str(each.runs),
+                duration(each.predicted),
+                "tie" if each.is_tie and len(self.ties) > 1 else "",
+            )
+            for each in self.leaders
+        ]
+        titles = ("point", "min", "median", "spread", "runs", "predicted", "")
+        return ReportText(
+            question=question,
+            answer=f"{self.name} takes {duration(self.seconds)}",
+            tables=[Table(titles, rows, text=1)] if rows else [],
+            remarks=[*self._remarks()],
+            notes=self.notes,
+            alone=self.name,
+        )
+
+    def _of(self) -> str:
+        return number_of(self.predicted, "point") if self.points is None else number_of(self.points, "point")
+
+    def _remarks(self) -> Iterable[str]:
+        if self.ended == "no backend":
+            yield "nothing was measured, since no backend is given: a search by prediction"
+        else:
+            share = in_percent(self.regret, 2) if self.regret < 1 else f"a factor of {1 + self.regret:.2g}"
+            yield f"with a probability of {in_percent(self.probability)}, no point is faster by more than {share}"
+            yield f"ended: {ENDS[self.ended]}"
+        yield (
+            f"predicting {number_of(self.predicted, 'point')} took {duration(self.predicting)}, "
+            f"measuring {duration(self.measuring)}"
+        )
+        yield from unanswered(self.failures, as_said=str)
+        reasons = by_reason({each.name: each.reason for each in self.trail if each.reason})
+        yield from (f"not measured: {listed(names, MAX_NAMED)}: {reason}" for reason, names in reasons.items())
+
+
+ENDS = {
+    "regret": "the accepted regret is reached",
+    "budget": "the budget is spent",
+    "all measured": "all points are measured",
+}
+"""what the report says about the end"""
+
+
+def tune(
+    build: Builder,
+    space: Mapping[str, Sequence[Any]],
+    /,
+    *,
+    backend: str | Backend | None = None,
+    budget: int | None = None,
+    max_seconds: float | None = None,
+    regret: float = 0.02,
+    probability: float = 0.9,
+    restrictions: Restriction | Iterable[Restriction] = (),
+    predictions: int = PREDICTIONS,
+    state: str | os.PathLike[str] | None = None,
+    reference: Mapping[str, Array] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
+    device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | ResidualModel | None = None,
+    compiler: Compiler = "model",
+    predictor: Predictor | None = None,
+    typical: Mapping[str, Any] | None = None,
+    executor: Executor | Processes | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **sizes: Any,
+) -> Tuning:
+    """Find the fastest point of a space with as few measurements as possible.
+
+    All points that may be the fastest are predicted; the most promising are measured one after another, and each
+    measurement corrects the predictions of the others. It ends when probably no point is faster than the fastest
+    measured one by more than *regret*. The leaders are then measured again, in turns.
+
+    Parameters
+    ----------
+    build, space
+        As in :func:`loopyperf.search`.
+    backend : {"opencl", "cuda"} or Backend, optional
+        Where kernels are measured (:func:`loopyperf.open_backend`). Without it nothing is measured.
+    budget : int, optional
+        Largest number of points to measure; those that fail do not count.
+    max_seconds : float, optional
+        Seconds after which no other point is measured, predictions included.
+    regret : float
+        Accepted distance from the least time of the space, relative.
+    probability : float
+        Probability, between 0 and 1, with which the result is within *regret*, as far as the errors of predictions
+        are as those of the measured spaces (:doc:`/accuracy/tuning`).
+    restrictions : str, callable or sequence of them
+        Conditions that a point must meet: Python expressions over the names of the space, e.g. ``"tile*unroll <= 64"``,
+        or functions that take the choices as keyword arguments.
+    predictions : int
+        Largest number of points to predict. A larger space is explored: random points, then the neighbours of the
+        fastest ones.
+    state : path, optional
+        Archive of the measurements and decisions. If it exists, the tuning continues where it ended.
+    reference : dict of str to numpy.ndarray, optional
+        Expected results by array name; default: those of the first measured point.
+    arguments : dict, optional
+        Kernel arguments by name; missing ones are generated, the same for all points.
+    protocol : Protocol, optional
+        How often kernels run.
+    device, model, fit, compiler, predictor, typical, executor, time_limit, parameters, **sizes
+        As in :func:`loopyperf.rank`; *device* is by default the device that is measured.
+    seed : int
+        Seed of the random points of a large space.
+    progress : callable, optional
+        Called with the number of measured points and the largest possible number.
+
+    Returns
+    -------
+    Tuning
+        The fastest point with its time, the trail of measurements, and the regret that may remain.
+
+    Raises
+    ------
+    ParameterError
+        The space is empty, no point meets *restrictions*, none could be predicted or measured, or an option is invalid.
+    BackendError
+        There is no device, or it is lost; what was measured is in *state*.
+    ArchiveError, IncompatibleRunsError
+        *state* belongs to another space or another device.
+    """
+    started = monotonic()
+    whole = spaced(space)
+    check_builds(build, whole)
+    check_share(regret, probability)
+    for name, number in (("budget", 1 if budget is None else budget), ("predictions", predictions)):
+        if not is_number(number):
+            raise ParameterError(f"{name} must be an integer >= 1, got {number!r:.80}")
+    if max_seconds is not None and not max_seconds > 0:
+        raise ParameterError(f"max_seconds must be > 0, got {max_seconds!r:.80}")
+    if backend is not None:
+        check_measuring(backend, arguments, protocol)
+    admitted = Restrictions.of(restrictions, whole)
+    merged = merged_sizes(parameters, sizes)
+    machine = None if backend is None else opened(backend)
+    chosen = predictor
+    if predictor is None:
+        chosen = _predictor_of(machine, device, model, fit, compiler)
+    else:
+        chosen = chosen_predictor(predictor, device, model, fit, compiler)
+    check_ranked(chosen, merged, typical)
+    by = Predicting(chosen, merged, typical, TaskRunner(predicted, executor, time_limit))
+    if predictor is model is fit is None and chosen.device_parameters is not None:
+        by.otherwise = chosen.device_parameters, compiler
+    exploration = Exploration(whole, build, admitted, by.predicted, predictions, seed)
+    exploration.run()
+    if not exploration.estimates:
+        reasons = "; ".join(dict.fromkeys(exploration.failures.values()))
+        raise ParameterError(f"{number_of(len(exploration.failures), 'point')}, none could be predicted: {reasons}")
+    predicting = monotonic() - started
+    tuned = _Tuned(exploration, regret, probability)
+    ended, leaders, measuring = "no backend", (), 0.0
+    if machine is not None:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory())) if state is None else None
+            run = Run.start(machine.environment, machine.limits, protocol or PROTOCOL)
+            archive = stack.enter_context(Archive(folder / "tuning.jsonl" if folder else Path(state or ""), run))
+            identity = _identity(build, whole, merged)
+            measure = Measuring(machine, archive, identity, merged, arguments, reference)
+            until = inf if max_seconds is None else started + max_seconds
+            ended, leaders = tuned.measure(measure, budget or whole.points, until, progress)
+        measuring = monotonic() - started - predicting
+    best, seconds = tuned.best()
+    return Tuning(
+        choice=whole.choice(best),
+        name=whole.name(best),
+        seconds=leaders[0].seconds if leaders else seconds,
+        leaders=leaders,
+        trail=tuple(tuned.trail),
+        regret=tuned.tuner.remaining_regret(),
+        probability=probability,
+        ended=ended,
+        points=exploration.allowed,
+        predicted=len(exploration.known) - len(exploration.failures),
+        failures={whole.name(point): reason for point, reason in exploration.failures.items()},
+        sizes=merged,
+        device=by.predictor.device if machine is None else machine.environment.slug,
+        model=by.predictor.model,
+        predicting=predicting,
+        measuring=measuring,
+        notes=(*by.predictor.notes, *by.notes),
+        build=build,
+    )
+
+
+def _predictor_of(
+    machine: Backend | None,
+    device: DeviceChoice | None,
+    model: str | None,
+    fit: FitChoice | ResidualModel | None,
+    compiler: Compiler,
+) -> Predictor:
+    """Return the predictor for *device*, by default for the one that is measured."""
+    if device is None and machine is not None:
+        try:
+            return chosen_predictor(None, machine.environment.slug, model, fit, compiler)
+        except UnknownDeviceError:  # a processor has a description without its name
+            pass
+    return chosen_predictor(None, device, model, fit, compiler)
+
+
+def _identity(build: Builder, space: Space, sizes: Mapping[str, Any]) -> str:
+    """Return a text that identifies the space, the sizes and the builder's name."""
+    choices = {name: [*map(str, several)] for name, several in space.choices.items()}
+    text = f"{getattr(build, '__qualname__', '')} {choices} {sorted(sizes.items())}"
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass
+class Predicting:
+    """Predicts variants, of which at least the :data:`FEWEST` fastest get an estimate by the model."""
+
+    predictor: Predictor
+    sizes: Mapping[str, Any]
+    typical: Mapping[str, Any] | None
+    runner: TaskRunner[Task, Estimate | Unanswered]
+    otherwise: tuple[Device, Compiler] | None = None
+    """device and compiler of the model without a fit, if the default fit has no weights for the kernels"""
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+
+    def predicted(self, variants: Sequence[Variant]) -> Cascade:
+        """Return the cascade of lower bounds and estimates of *variants*."""
+        cascade = self._run(variants)
+        if not cascade.estimates and self.otherwise is not None and self.predictor.model != WITHOUT_FIT:
+            device, compiler = self.otherwise
+            self.predictor = chosen_predictor(None, device, WITHOUT_FIT, None, compiler)
+            cascade = self._run(variants)
+        return cascade
+
+    def _run(self, variants: Sequence[Variant]) -> Cascade:
+        bounds = ("roofline",) if self.predictor.model in BOUNDED - {"roofline"} else ()
+        stages = (*(bound_of(self.predictor, name) for name in bounds), without_notes(self.predictor))
+        cascade = Cascade(stages, variants, self.sizes, self.typical, FEWEST if bounds else None)
+        seen = SizesSeen(self.sizes, len(variants))
+        run_tasks(self.runner, cascade.tasks(), cascade.take, seen, len(variants) * len(stages), None)
+        self.notes |= dict.fromkeys((*self.runner.notes, *cascade.notes))
+        return cascade
+
+
+class _Tuned:
+    """A tuning under way: the points of an exploration, and the tuner that selects among them."""
+
+    def __init__(self, exploration: Exploration, regret: float, probability: float) -> None:
+        self.exploration = exploration
+        self.trail: list[Step] = []
+        self._points, candidates = exploration.candidates()
+        self.tuner = Tuner(candidates, regret, probability)
+
+    def best(self) -> tuple[int, float]:
+        """Return the fastest point and its measured seconds or, before any measurement, its predicted ones."""
+        best = self.tuner.best
+        if best is not None:
+            return self._points[best], self.tuner.seconds[best]
+        first = self.tuner.ask()
+        if self.trail or first is None:
+            reasons = "; ".join(dict.fromkeys(step.reason for step in self.trail))
+            raise ParameterError(f"none of {number_of(len(self.trail), 'point')} could be measured: {reasons}")
+        return self._points[first], float(exp(self.tuner.candidates.predicted[first]))
+
+    def measure(
+        self, measuring: Measuring, budget: int, until: float, progress: Callable[[int, int], None] | None
+    ) -> tuple[str, tuple[Leader, ...]]:
+        """Measure points until no faster one is likely or the budget is spent; return why, and the leaders."""
+        space, build = self.exploration.space, self.exploration.build
+        first: Variant | None = None
+        ended = "all measured"
+        while (index := self.tuner.ask()) is not None:
+            point = self._points[index]
+            variant = space.variant(point, build)
+            remaining = self.tuner.remaining_regret()
+            if remaining <= self.tuner.regret:
+                ended = "regret"
+                break
+            if len(self.tuner.seconds) >= budget or len(self.trail) >= FAILURES + 2 * budget or monotonic() > until:
+                ended = "budget"
+                break
+            predicted = float(exp(self.tuner.candidates.predicted[index]))
+            if variant.name not in measuring.seconds and variant.name not in measuring.failures:
+                measuring.measure(variant, predicted, None if remaining == inf else remaining, first)
+            seconds, reason = measuring.seconds.get(variant.name), measuring.failures.get(variant.name, "")
+            self.tuner.tell(index, seconds)
+            self.trail.append(Step(variant.name, space.choice(point), predicted, seconds, reason, remaining))
+            if seconds is not None:
+                first = first or variant
+                if index == self.tuner.best:
+                    self._grow(point)
+            if progress is not None:
+                progress(len(self.tuner.seconds), budget)
+        if not self.tuner.seconds:
+            return ended, ()
+        of_name = {space.name(self._points[index]): index for index in self.tuner.seconds}
+        variants = {name: space.variant(self._points[index], build) for name, index in of_name.items()}
+        predicted = {name: float(exp(self.tuner.candidates.predicted[index])) for name, index in of_name.items()}
+        leaders = measuring.leaders(variants, predicted)
+        for leader in leaders:
+            self.tuner.seconds[of_name[leader.name]] = leader.seconds
+        return ended, leaders
+
+    def _grow(self, point: int) -> None:
+        """Add the neighbours of a new fastest *point* of a space that is not predicted as a whole."""
+        if not self.exploration.predict_neighbours(point):
+            return
+        seconds = {self._points[index]: taken for index, taken in self.tuner.seconds.items()}
+        failed = {self._points[index] for index in self.tuner.failed}
+        self._points, self.tuner.candidates = self.exploration.candidates()
+        index_of = {each: index for index, each in enumerate(self._points)}
+        self.tuner.seconds = {index_of[each]: taken for each, taken in seconds.items()}
+        self.tuner.failed = {index_of[each] for each in failed}
