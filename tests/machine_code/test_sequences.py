@@ -8,11 +8,12 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
+from parts.cubin import ACCESSES, WIDTHS, instruction_mixes
 
 import loopyperf.compiler as lowering
 from loopyperf.compiler import lowered
 from loopyperf.compiler.functions import MachineSequence, sequence_of
-from loopyperf.compiler.resources import ACCESSES, WIDTHS, instruction_mixes, library
+from loopyperf.compiler.resources import library
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Operand
 from tests.idg.machine_graphs import source
