@@ -15,7 +15,7 @@ from loopyperf.display import ReportText, Table
 from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError, SimulationError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
-from loopyperf.pipeline.core import compiled_core
+from loopyperf.pipeline.simulator import compiled_core
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 

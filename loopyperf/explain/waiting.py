@@ -1,6 +1,6 @@
 """Stall reasons of warps, from the trace of a short part of the simulation.
 
-The stall reasons are those of :func:`loopyperf.pipeline.core.stalls`, and two for memory. Waiting for an operand
+The stall reasons are those of :func:`loopyperf.pipeline.simulator.stalls`, and two for memory. Waiting for an operand
 counts as memory latency if a load from beyond the core produces it. Waiting for a pipeline counts as memory bandwidth
 if it is a memory level that all cores share. On a GPU, warps issue such loads and wait for the results, so that both
 correspond to Nsight Compute's "long scoreboard" stall.
@@ -17,9 +17,8 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.models.timing import is_of_device
-from loopyperf.pipeline.core import PLACE, SOURCE, Ticks, stalls
 from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.simulator import executed
+from loopyperf.pipeline.simulator import PLACE, SOURCE, Ticks, executed, stalls
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 ISSUES = 12_000

@@ -19,8 +19,8 @@ from loopyperf.counts.sizes import BITS, BOUND, CONSECUTIVE, PERMUTATION, check_
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.idg.warps.warp_classes import Integers
-from loopyperf.idg.warps.warp_iterations import WarpIterations
+from loopyperf.idg.warp_classes import Integers
+from loopyperf.idg.warp_iterations import WarpIterations
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
 from loopyperf.memory.loaded_index import followed

@@ -16,8 +16,8 @@ import numpy as np
 
 from loopyperf.idg.graph import executions
 from loopyperf.idg.program import Opcode
-from loopyperf.pipeline.core import AT_START, COLUMNS, CoreRun
 from loopyperf.pipeline.scenario import NEVER, Clock, Scenario
+from loopyperf.pipeline.simulator import AT_START, COLUMNS, CoreRun
 
 
 def run_dataflow(scenario: Scenario) -> CoreRun:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.pipeline import encoding as on
-from loopyperf.pipeline.core import AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
 from loopyperf.pipeline.encoding import CoreOptions, Tables
 from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
+from loopyperf.pipeline.simulator import AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
 
 OUTSIDE, WAITING, HELD = range(3)
 """states of a warp: it has no next instruction, it has one, it waits at a barrier"""
