@@ -72,14 +72,6 @@ def library_for(architecture: str) -> Path:
     )
 
 
-def compilation_log(source: str, options: Sequence[str]) -> str:
-    """Return the compiler log for the CUDA *source* compiled with *options*.
-
-    Raises :class:`CompilerError` if the library is missing, or rejects the source or an option.
-    """
-    return _compiled(source, options, library())[0]
-
-
 def machine_code(source: str, architecture: str) -> bytes:
     """Return the cubin of the CUDA *source* for *architecture*, e.g. ``"sm_80"``.
 

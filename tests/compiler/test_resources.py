@@ -8,9 +8,9 @@ from parts.cubin import instruction_mix
 from loopyperf.compiler import resources as module
 from loopyperf.compiler.resources import (
     Resources,
-    compilation_log,
     compiled,
     library,
+    machine_code,
     read_report,
 )
 from loopyperf.errors import CompilerError
@@ -83,7 +83,7 @@ def test_dynamically_indexed_array_is_on_the_stack() -> None:
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 def test_nvrtc_error_message_is_passed_on() -> None:
     with pytest.raises(CompilerError, match=r'^NVRTC rejected the source: kernel\.cu\(1\): error: .*"nonsense" is \w+'):
-        compilation_log("__device__ int f() { return nonsense; }", ["-arch=sm_80"])
+        machine_code("__device__ int f() { return nonsense; }", "sm_80")
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
@@ -107,7 +107,7 @@ def test_unsupported_architecture_raises() -> None:
 
 
 def test_compiler_crash_or_timeout_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "library", lambda: tmp_path)
+    monkeypatch.setattr(module, "library_for", lambda _: tmp_path)
     monkeypatch.setattr(module, "PROGRAM", str(tmp_path / "program.py"))
     monkeypatch.setattr(module, "TIMEOUT", 2)
     for program, failure in (
@@ -116,4 +116,4 @@ def test_compiler_crash_or_timeout_raises(monkeypatch: pytest.MonkeyPatch, tmp_p
     ):
         (tmp_path / "program.py").write_text(program)
         with pytest.raises(CompilerError, match=f"^NVRTC {failure}"):
-            compilation_log(SOURCE, [])
+            machine_code(SOURCE, "sm_80")
