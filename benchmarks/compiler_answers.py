@@ -21,23 +21,26 @@ from typing import Any
 
 import numpy as np
 from parts import RANKING_SETS
+from parts.cubin import instruction_mixes
 from parts.own_process import run_in_process
 from parts.tables import show, table
 from parts.titan_v import measured_kernels
 from rich.table import Table
 
 import loopyperf as lpp
+from loopyperf.compiler.cuda_code import CudaCode
 from loopyperf.compiler.machine_program import MachineLaunch
-from loopyperf.compiler.resources import Resources
+from loopyperf.compiler.resources import Resources, machine_code
 from loopyperf.compiler.spilling import STACK
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.kernel.loopy_passes import as_translation_unit
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.stages.compile import compiled_kernel, machine_program
+from loopyperf.stages.compile import architecture_of, compiled_kernel, machine_program
 
 LIMITS = DeviceLimits(
     group_size=1024,
@@ -92,10 +95,16 @@ def compared_launches(
     found = compiled_kernel(program, device)
     send(None)
     milliseconds = 1e3 * (time.perf_counter() - start)
-    return [_comparison(f"{name} {each.name}", milliseconds, each, found[each.name]) for each in expected.launches]
+    mixes = instruction_mixes(machine_code(CudaCode(as_translation_unit(program)).source, architecture_of(device)))
+    return [
+        _comparison(f"{name} {each.name}", milliseconds, each, found[each.name], mixes[each.name])
+        for each in expected.launches
+    ]
 
 
-def _comparison(name: str, milliseconds: float, model: MachineLaunch, compiler: Resources) -> LaunchComparison:
+def _comparison(
+    name: str, milliseconds: float, model: MachineLaunch, compiler: Resources, mix: Mapping[str, int]
+) -> LaunchComparison:
     code = max((_code(each.graph) for each in model.classes), key=_work_count)  # other warp classes have fewer
     on_stack = {_array(each): each for each in code if each.subsystem == MemorySpace.PRIVATE}
     unsure = sum(each.nbytes for each in model.unsure.values())
@@ -107,10 +116,10 @@ def _comparison(name: str, milliseconds: float, model: MachineLaunch, compiler: 
         (sure, compiler.stack_frame - min(compiler.spill_stores, compiler.stack_frame)),
         unsure,
         (model.spilled, compiler.spill_stores),
-        ({space: _mean_width(code, space) for space in LOADS.values()}, _compiled_widths(compiler)),
+        ({space: _mean_width(code, space) for space in LOADS.values()}, _compiled_widths(mix)),
         (
             sum(each.kind in KINDS and each.dtype in ("f32", "f64") for each in code),
-            sum(number for opcode, number in compiler.instructions.items() if opcode in ARITHMETIC),
+            sum(number for opcode, number in mix.items() if opcode in ARITHMETIC),
         ),
     )
 
@@ -137,10 +146,10 @@ def _mean_width(code: Sequence[Instruction], space: MemorySpace) -> float:
     return float(np.mean(bits)) if bits else 0.0
 
 
-def _compiled_widths(compiler: Resources) -> dict[MemorySpace, float]:
+def _compiled_widths(mix: Mapping[str, int]) -> dict[MemorySpace, float]:
     found: dict[MemorySpace, float] = {}
     for opcode, space in LOADS.items():
-        loads = {int(name[4:].lstrip("US") or 32): n for name, n in compiler.instructions.items() if name[:3] == opcode}
+        loads = {int(name[4:].lstrip("US") or 32): n for name, n in mix.items() if name[:3] == opcode}
         found[space] = sum(bits * n for bits, n in loads.items()) / max(sum(loads.values()), 1)
     return found
 

@@ -14,8 +14,8 @@ from loopyperf.device.parts import Policy
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, simulate
-from loopyperf.pipeline.core import run
 from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.simulator import run
 
 TIMING = {"alu": Lambdas(1, 18), "global": Lambdas(23, 475), "local": Lambdas(2, 28), "barrier": Lambdas(2, 40)}
 """Lemeire, Table 5: Fermi"""

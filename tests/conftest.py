@@ -29,7 +29,7 @@ MUST_TRY = "LOOPYPERF_MUST_TRY"
 """set to 1, as in `.ci/run`, to make the tests in :data:`TRIED` fail where they would be skipped"""
 MUST = os.environ.get(MUST_TRY) == "1"
 TRIED = ("explain/pages/test_in_browser.py", "test_notebooks.py", "test_tutorial.py")
-"""tests that require only the environment and a browser; data, GPUs and Graphviz are not available everywhere"""
+"""tests that require only the environment and a browser; data, GPUs and nvcc are not available everywhere"""
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 
 

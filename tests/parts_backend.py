@@ -8,7 +8,7 @@ from typing import Any
 
 import loopy as lp
 
-from loopyperf.idg.warps.warp_classes import grid_extent
+from loopyperf.idg.warp_classes import grid_extent
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends.backend import (
     BenchmarkCase,

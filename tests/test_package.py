@@ -79,7 +79,7 @@ def test_wheel_contains_the_templates_of_reports(installed: Path):
 def test_wheel_contains_a_compiled_core_for_all_python_versions(installed: Path, tmp_path: Path):
     (wheel,) = installed.parent.glob("loopyperf-*.whl")
     assert re.search(r"-cp311-abi3-\w+\.whl$", wheel.name)
-    code = "from loopyperf.pipeline.core import compiled_core; print(compiled_core().__file__)"
+    code = "from loopyperf.pipeline.simulator import compiled_core; print(compiled_core().__file__)"
     assert run_elsewhere(installed, tmp_path, code).startswith(str(installed))
 
 

@@ -55,6 +55,7 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("calibrate", "coverage", "fit", "microbenchmark", "train", "validate"), "measuring"),
     **dict.fromkeys(("cache", "doctor"), "installation"),
     "devices": "devices",
+    "tune": "tuning",
 }
 """command name -> module of this package that defines it"""
 

@@ -19,7 +19,7 @@ from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFi
 from loopyperf.files import why_unwritable
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
-from loopyperf.pipeline.core import compiled_core
+from loopyperf.pipeline.simulator import compiled_core
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.stages.cache import (
     CACHE_VARIABLE,

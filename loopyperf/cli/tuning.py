@@ -8,8 +8,8 @@ import click
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_builder
+from loopyperf.cli.options import Form
 from loopyperf.cli.progress import counting_bar
-from loopyperf.cli.streams import Form
 from loopyperf.executors import Processes
 from loopyperf.measurement.backends import open_backend
 from loopyperf.search.exploration import PREDICTIONS

@@ -27,18 +27,16 @@ from loopyperf.compiler.functions import with_function_sequences, with_squares
 from loopyperf.compiler.identities import (
     with_exact_reciprocals,
     with_fused_multiply_adds,
-    with_strength_reduction,
     without_identities,
 )
 from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop_guards
 from loopyperf.compiler.predication import with_predicated_iterations, with_predication
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
-from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.compiler.stack_memory import with_stack_memory
 from loopyperf.compiler.value_numbering import computed_once, without_common_subexpressions, without_invariants
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied
-from loopyperf.idg.graph import Idg, number_of_runs
+from loopyperf.idg.graph import Idg, Rewriting, number_of_runs
 from loopyperf.idg.program import Edge, Item, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
@@ -192,7 +190,6 @@ PASSES: dict[str, Pass] = {
     "function sequences": with_function_sequences,
     "fused multiply-adds": with_fused_multiply_adds,
     "constant operands": with_constant_operands,
-    "strength reduction": with_strength_reduction,
     "wide local loads": with_wide_loads,
     "split vectors": with_split_vectors,
     "dead code": without_unused,
@@ -202,9 +199,7 @@ PASSES: dict[str, Pass] = {
     "entry": with_entry,
 }
 """name -> pass, in the order of application"""
-OF_GPUS = frozenset(
-    {"divergent loop exits", "function sequences", "strength reduction", "wide local loads", "split vectors"}
-)
+OF_GPUS = frozenset({"divergent loop exits", "function sequences", "wide local loads", "split vectors"})
 """passes that a compiler for a CPU skips: it has instructions for divisions and roots, calls other functions, does not
 pair registers, and its work-items do not wait for each other at loop exits"""
 OF_NVIDIA = frozenset({"constant memory", "constant operands"})

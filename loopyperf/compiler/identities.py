@@ -23,22 +23,6 @@ from loopyperf.polyhedral.affine import names_in_expression
 
 Number = int | float
 Function = Callable[..., Any]
-KINDS = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.MUL,
-        Opcode.DIV,
-        Opcode.MOD,
-        Opcode.POW,
-        Opcode.POWI,
-        Opcode.FMA,
-        Opcode.SQUARE,
-        Opcode.SPECIAL,
-        Opcode.SHIFT,
-        Opcode.MOVE,
-        Opcode.SELECT,
-    }
-)
 
 
 def _multiply_add(one: Number, other: Number, addend: Number) -> Number:
@@ -53,17 +37,12 @@ def _inverse_root(number: Number) -> float:
     return 1 / math.sqrt(number)
 
 
-OF_C = (
-    *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil", "trunc", "hypot"),
-    *("fmod", "copysign"),
-)
-"""functions with the same name in C and in Python's math module"""
 FUNCTIONS: Mapping[str, Function] = {
-    **{name: cast("Function", getattr(math, name)) for name in OF_C},
+    **{name: cast("Function", each) for name, each in vars(math).items() if callable(each)},
     "tgamma": math.gamma,
     "rsqrt": _inverse_root,
 }
+"""functions by their names in C"""
 ANY: Mapping[str, Function] = {
     Opcode.ADD: operator.add,
     Opcode.MUL: operator.mul,
@@ -81,6 +60,8 @@ OF_INTEGERS: Mapping[str, Function] = {
     Opcode.DIV: cast("Function", operator.floordiv),
     Opcode.MOD: cast("Function", operator.mod),
 }
+SIMPLIFIED = frozenset({*OF_FLOATS, *OF_INTEGERS, Opcode.SPECIAL, Opcode.SHIFT, Opcode.MOVE, Opcode.SELECT})
+"""opcodes whose result may be a constant or an operand"""
 NEUTRAL: Mapping[str, int] = {
     **dict.fromkeys((Opcode.MUL, Opcode.DIV, Opcode.POW, Opcode.POWI), 1),
     **dict.fromkeys((Opcode.ADD, Opcode.SHIFT), 0),
@@ -117,7 +98,7 @@ class _Known:
         found: dict[int, tuple[Operand, int | None]] = {}
         for place in self.graph.order:
             each = self.graph.instructions[place]
-            has_known = each.kind in KINDS and (
+            has_known = each.kind in SIMPLIFIED and (
                 any(operand.known is not None for operand in each.operands)
                 or any(edge.source in self.constants for edge in self.graph.definitions[place])
             )
@@ -249,27 +230,6 @@ def _multiplied(instruction: Instruction) -> Instruction:
         return instruction
     factor = Operand(1 / known, divisor.is_negated)
     return replace(instruction, kind=Opcode.MUL, subsystem=SUBSYSTEMS[instruction.dtype], operands=(dividend, factor))
-
-
-# }}}
-
-
-# {{{ strength reduction: a product with 2 becomes a sum, which needs no constant
-
-
-def with_strength_reduction(graph: Idg) -> Idg:
-    """Return *graph* with floating-point products with 2 or -2 as sums.
-
-    nvcc does this to products that are not part of a multiply-add (docs/compiler.md, section 4).
-    """
-    return graph.changed([*map(_doubled, graph.instructions)])
-
-
-def _doubled(instruction: Instruction) -> Instruction:
-    is_product = instruction.kind == Opcode.MUL and instruction.dtype.startswith("f")
-    known = (each.known for each in instruction.operands)
-    is_doubled = is_product and any(isinstance(each, (int, float)) and abs(each) == 2 for each in known)
-    return replace(instruction, kind=Opcode.ADD) if is_doubled else instruction
 
 
 # }}}

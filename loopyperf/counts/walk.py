@@ -1,7 +1,7 @@
 """Walk over the expressions of a kernel: statements become steps, with the conditions under which they execute.
 
 This is the only place that translates expressions: :mod:`loopyperf.counts.kernel_counts` adds up the steps, and
-:mod:`loopyperf.idg.construction.translation` makes draft instructions of them.
+:mod:`loopyperf.idg.launch_program` makes draft instructions of them.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Review what limits a launch: utilization, stall reasons, memory traffic and occupancy.
 
 The numbers follow from the launch and from the cycles that a model predicts. Stalls are counted in the trace of a short
-part of the simulation; the stall reasons are those of :func:`loopyperf.pipeline.core.stalls`, and two for memory.
+part of the simulation; the stall reasons are those of :func:`loopyperf.pipeline.simulator.stalls`, and two for memory.
 Waiting for an operand counts as memory latency if a load from beyond the core produces it. Waiting for a pipeline
 counts as memory bandwidth if it is a memory level that all cores share. On a GPU, warps issue such loads and wait for
 the results, so that both correspond to Nsight Compute's "long scoreboard" stall.
@@ -30,9 +30,8 @@ from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.models.profiler_counters import active_lanes
 from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
-from loopyperf.pipeline.core import PLACE, SOURCE, Ticks, stalls
 from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.simulator import executed
+from loopyperf.pipeline.simulator import PLACE, SOURCE, Ticks, executed, stalls
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
 from loopyperf.units import amount, prefixed, ratio_in_words
 

@@ -18,7 +18,7 @@ from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.models.result import Estimate
 from loopyperf.models.timing import notes_of
 from loopyperf.pipeline import Profile, execution_profile
-from loopyperf.pipeline.chrome_trace import Track, trace_document
+from loopyperf.pipeline.profiling import Track, trace_document
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of

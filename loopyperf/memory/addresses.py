@@ -18,8 +18,8 @@ from loopyperf.counts.memory_accesses import Reference, element_strides, known_s
 from loopyperf.counts.sizes import BITS, BOUND, CONSECUTIVE, PERMUTATION, check_pattern, sizes_in_words, window_of
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.idg.warps.warp_classes import Integers
-from loopyperf.idg.warps.warp_iterations import WarpIterations
+from loopyperf.idg.warp_classes import Integers
+from loopyperf.idg.warp_iterations import WarpIterations
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
 from loopyperf.memory.residues import AddressStride, Loops

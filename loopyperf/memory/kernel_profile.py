@@ -18,11 +18,11 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory_accesses import Reference, Update
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import UncountableError
+from loopyperf.idg.dispatch import Dispatch
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.program import Predicates
-from loopyperf.idg.warps.dispatch import Dispatch
-from loopyperf.idg.warps.warp_classes import Integers, Warp
-from loopyperf.idg.warps.warp_iterations import Activity, WarpIterations
+from loopyperf.idg.warp_classes import Integers, Warp
+from loopyperf.idg.warp_iterations import Activity, WarpIterations
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
@@ -107,7 +107,7 @@ class AccessPattern:
     def at(self, iterations: Mapping[str, int]) -> WarpAccess:
         """Return the memory access at loop values *iterations*.
 
-        Loops that start differently in lanes are numbered from zero; see :mod:`loopyperf.idg.warps.warp_iterations`.
+        Loops that start differently in lanes are numbered from zero; see :mod:`loopyperf.idg.warp_iterations`.
         """
         return _access(self.iterations.active(iterations), self.addresses.at(iterations), self._kind)
 

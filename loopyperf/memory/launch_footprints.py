@@ -28,9 +28,8 @@ from loopyperf.counts.memory_accesses import (
     scaled_by_data,
     value_at,
 )
-from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.executed import LaunchProgram
-from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
+from loopyperf.idg.launch_program import Draft, LaunchProgram
+from loopyperf.idg.warp_classes import Nest, Statement, first_value
 from loopyperf.kernel.integers import with_values
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop

@@ -11,7 +11,7 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.errors import UncountableError
-from loopyperf.idg.warps.warp_classes import Integers
+from loopyperf.idg.warp_classes import Integers
 from loopyperf.polyhedral.points import Box, Points, points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import as_int, tied_together

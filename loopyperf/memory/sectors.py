@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from loopyperf.idg.warps.warp_classes import Integers
+from loopyperf.idg.warp_classes import Integers
 
 SECTOR = 32
 """bytes"""

@@ -9,13 +9,13 @@ from math import prod
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.sizes import Typical, check_64_bit
 from loopyperf.errors import UncountableError
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
-from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg.dispatch import Grid, dispatched, hosts_of
+from loopyperf.idg.executions import LaunchExecutions
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.launch_program import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.program import Predicates
-from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
-from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.warp_classes import WarpKind, grid_extent, loops_by_place, warp_period, warps_of_group
+from loopyperf.idg.warp_classes import WarpKind, grid_extent, loops_by_place, warp_period, warps_of_group
+from loopyperf.idg.warp_graph import warp_graph
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import SUBJECTS, Assumption
 from loopyperf.memory import AccessPattern, access_pattern

@@ -8,8 +8,8 @@ of ω warps like its own, D_g for a full run. The time is
 
 γ groups of |γ| warps reside on a core at once. S_g is the start time of g if all groups before it are distributed to
 the group slots of all cores (each takes D). E_g is the load of the least loaded core at that point if they are
-distributed to cores (each takes D/γ). Both only grow when work is added (:mod:`loopyperf.pipeline.core`). If the cycles
-of a run only grow, so does the time: more work never takes less time. Equal groups take the same time as run after run.
+distributed to cores (each takes D/γ). Both only grow when work is added (``pipeline/batches.py``). If the cycles of a
+run only grow, so does the time: more work never takes less time. Equal groups take the same time as run after run.
 
 For a model that is the maximum of several sides, such as pipelines that overlap with each other, each side distributes
 the groups on its own: groups that use different pipelines share a core like average groups.

@@ -15,9 +15,8 @@ from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.models.result import BreakdownRow
 from loopyperf.models.workload import busy_sides
-from loopyperf.pipeline.core import NoSteadyStateError
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
-from loopyperf.pipeline.simulator import Simulation, simulated
+from loopyperf.pipeline.simulator import NoSteadyStateError, Simulation, simulated
 from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, TimedGraph, with_fewer_iterations
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import in_percent

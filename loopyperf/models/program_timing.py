@@ -33,7 +33,6 @@ from loopyperf.models.traffic import (
     stored_at_once,
 )
 from loopyperf.pipeline.batches import Batches
-from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.timed_graph import Light, Timed, light, steady
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
 from loopyperf.polyhedral.expressions import Same
@@ -437,7 +436,7 @@ def _bare(graph: Idg) -> Idg:
         )
         for each in graph.instructions
     )
-    return coded_graph(replace(graph, instructions=instructions))
+    return replace(graph, instructions=instructions)
 
 
 def times_of(

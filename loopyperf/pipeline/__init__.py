@@ -1,9 +1,8 @@
 """The pipeline model: simulate and profile a core that executes instruction dependence graphs."""
 
 from loopyperf.device.occupancy import Execution, execution_on
-from loopyperf.pipeline.chrome_trace import chrome_trace
 from loopyperf.pipeline.intervals import Interval, intervals
-from loopyperf.pipeline.profiling import Profile, execution_profile, what_if
+from loopyperf.pipeline.profiling import Profile, chrome_trace, execution_profile, what_if
 from loopyperf.pipeline.scenario import SCHEDULERS, Scheduler
 from loopyperf.pipeline.simulator import GroupTimes, Simulation, group_times, simulate, warp_latency
 

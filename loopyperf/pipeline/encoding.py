@@ -1,23 +1,31 @@
-"""Encode a scenario as the tables of numbers that a core uses: steps, instructions, edges, expressions (``core.h``)."""
+"""Encode a scenario as the tables of numbers that a core uses: steps, instructions, edges, expressions (``core.h``).
+
+Trip counts, conditions, and the sources of edges are expressions of loop iterations
+(:mod:`loopyperf.idg.program`). Each becomes operations in the order in which a stack machine evaluates them. Nearly all
+are one operation: a constant, or the iteration of a loop plus a constant.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import lcm
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pymbolic.primitives as prim
 from numpy.typing import NDArray
+from pymbolic.mapper import Mapper
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import Edge, Loop, Opcode, loops_in
-from loopyperf.pipeline.expression_code import Code, ExpressionTable, codes_of, decoded_graph
+from loopyperf.idg.program import Edge, Loop, Opcode, lag, loops_in
 from loopyperf.pipeline.scenario import Clock, Scenario
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, ResultLookup, Shape, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph
+from loopyperf.polyhedral.affine import Affine, Symbol
 
 OUTSTANDING_AT_MOST = 1_000_000
 """outstanding results of an instruction, at most"""
@@ -143,7 +151,7 @@ class _Programs:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.code = ExpressionTable()
+        self.expressions = ExpressionTable()
         self.steps, self.around = list[Row](), list[Row]()
         self.instructions, self.edges = list[Row](), list[Row]()
         self.passes = Row()
@@ -156,12 +164,13 @@ class _Programs:
         trips = {loop.number: loop.trips for loop in loops_in(graph.body)}
         for kind, argument, condition, loops in shape.steps:
             around = loops[:-1] if kind == ENTER else loops
-            self.steps.append([kind, argument, 0, self._code(condition), len(around), 0, 0, 0])
+            names = tuple([loop.name for loop in around])
+            self.steps.append([kind, argument, 0, self.expressions.add(condition, names), len(around), 0, 0, 0])
             self.around.append([begin + shape.ends[loop.number] for loop in around])
             if kind == INSTRUCTION:
                 self.steps[-1][1] += offset
             elif kind == ENTER:
-                self.steps[-1][3] = self._code(trips[loops[-1].number])
+                self.steps[-1][3] = self.expressions.add(trips[loops[-1].number], names)
             elif kind == REPEAT:
                 number, own = loops[-1].number, len(self.steps) - 1
                 enter = begin + shape.begins[number]
@@ -183,20 +192,18 @@ class _Programs:
             of_what = [subsystems[instruction.subsystem], place, len(ticks), int(instruction.kind == Opcode.BARRIER)]
             where = [len(graph.loops_around[place]), begin + shape.step_of[place], len(self.edges)]
             self.instructions.append([*ticks[place], *of_what, *where, 0, 0, 0])
+            names = tuple([loop.name for loop in graph.loops_around[place]])
             for edge, way in shape.waited_for[place]:
                 source = edge.source
                 passes = len(self.passes)
                 if way.back == SEARCHED:
-                    self.passes += map(self._code, codes_of(edge))
+                    self.passes += [self.expressions.add(each, names) for each in edge.iterations]
                     searched.add(source)
-                self.edges.append([offset + source, self._code(edge.condition), *way, passes])
+                self.edges.append([offset + source, self.expressions.add(edge.condition, names), *way, passes])
                 kept[source] = max(kept[source], _outstanding(shape, edge, way, ticks[source][1], apart[source]))
         results = accumulate(kept, initial=0)
         for place, (number, first) in enumerate(zip(kept, results, strict=False)):
             self.instructions[offset + place][9:] = first, number, int(place in searched)
-
-    def _code(self, expression: Any) -> int:
-        return -1 if expression is None else self.code.add(expression)
 
     def tables(self, kinds: Sequence[tuple[int, list[int]]]) -> Tables:
         """Return all programs; *kinds* has (first step, subsystems) for the warps of some groups."""
@@ -207,8 +214,8 @@ class _Programs:
             _table([*self.instructions, end], INSTRUCTIONS),
             _table(self.edges, EDGES),
             np.array(self.passes, dtype=np.int32),
-            np.array(self.code.begins, dtype=np.int32),
-            _table(self.code.operations, OPERATIONS),
+            np.array(self.expressions.begins, dtype=np.int32),
+            _table(self.expressions.operations, OPERATIONS),
             np.array([begin for begin, _ in kinds], dtype=np.int32),
             _ragged([subsystems for _, subsystems in kinds]),
             tuple(self.loops),
@@ -243,9 +250,8 @@ def _outstanding(shape: Shape, edge: Edge, way: ResultLookup, completion: int, a
 
 def _runs(graph: Idg, place: int) -> int:
     """Return the executions of *place*, which takes no time: all of its results may be outstanding at once."""
-    known = decoded_graph(graph)
-    instruction = known.instructions[place]
-    if (runs := number_of_runs(instruction.condition, known.loops_around[place])) > OUTSTANDING_AT_MOST:
+    instruction = graph.instructions[place]
+    if (runs := number_of_runs(instruction.condition, graph.loops_around[place])) > OUTSTANDING_AT_MOST:
         raise GraphError(
             f"{instruction.kind!r} takes no time: {runs} results are outstanding at once, at most {OUTSTANDING_AT_MOST}"
         )
@@ -277,6 +283,148 @@ def _executions_away(graph: Idg, edge: Edge) -> int | None:
     others = graph.loops_around[edge.target][: len(loops)]
     if [loop.number for loop in loops] != [loop.number for loop in others]:
         return None
-    iterations = zip(codes_of(edge), range(len(loops)), strict=True)
-    *around, innermost = (each.lag(level) if isinstance(each, Code) else None for each, level in iterations)
+    *around, innermost = (lag(each, loop.name) for each, loop in zip(edge.iterations, loops, strict=True))
     return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)
+
+
+# {{{ expressions as operations of a stack machine
+
+
+CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
+EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
+COMPARISONS = {"==": EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST}
+SWAPPED = {">": LESS, ">=": AT_MOST}
+ENCODED = 1 << 10
+"""size of the cache of encoded expressions"""
+Operation = tuple[int, int, int]
+"""(operation, level of a loop with 0 for the outermost, constant or addend)"""
+
+
+class ExpressionTable:
+    """The operations of all expressions of some graphs."""
+
+    def __init__(self) -> None:
+        """Create an empty table."""
+        self.begins: list[int] = [0]
+        """start of each expression among the operations, and the end of the last one"""
+        self.operations: list[Operation] = []
+        self._numbers: dict[tuple[Operation, ...], int] = {}
+
+    def add(self, expression: Any, names: tuple[str, ...]) -> int:
+        """Return the number of *expression*, -1 if it is None; *names* are the loops around it, outermost first.
+
+        Raises :class:`GraphError` if the core has no operation for it.
+        """
+        if expression is None:
+            return -1
+        operations = operations_of(expression, names)
+        if operations not in self._numbers:
+            self._numbers[operations] = len(self.begins) - 1
+            self.operations += operations
+            self.begins.append(len(self.operations))
+        return self._numbers[operations]
+
+
+@lru_cache(maxsize=ENCODED)
+def operations_of(expression: Any, names: tuple[str, ...]) -> tuple[Operation, ...]:
+    """Return the operations of *expression* of the iterations of the loops *names*, outermost first."""
+    encoder = _Encoder(names)
+    encoder(expression)
+    return tuple(encoder.operations)
+
+
+class _Encoder(Mapper[None, []]):
+    """Appends the operations of an expression in postfix order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.operations, self.names = list[Operation](), list(names)
+
+    def append(self, operation: int, level: int = 0, number: int = 0) -> None:
+        self.operations.append((operation, level, number))
+
+    def __call__(self, expression: Any) -> None:
+        """Append the operations of *expression*; a loop's iteration plus a constant is one operation."""
+        if isinstance(expression, (bool, int)):
+            return self.append(CONSTANT, 0, int(expression))
+        if isinstance(expression, prim.Sum) and (known := Affine.of(expression)) is not None:
+            expression = known
+        if isinstance(expression, Affine):
+            return self._sum(cast("Affine[Symbol]", expression))
+        try:
+            return super().__call__(expression)
+        except (NotImplementedError, ValueError) as error:
+            what = type(expression).__name__
+            raise GraphError(f"the simulator cannot evaluate {expression}: unsupported operation {what}") from error
+
+    def _sum(self, known: Affine[Symbol]) -> None:
+        match known:
+            case Affine(terms=()):
+                self.append(CONSTANT, 0, known.constant)
+            case Affine(terms=((str(name), 1),)):
+                self.append(PASS, self._level(name), known.constant)
+            case _:
+                super().__call__(known.expression)
+
+    def map_variable(self, expr: prim.Variable) -> None:
+        self.append(PASS, self._level(expr.name))
+
+    def map_sum(self, expr: prim.Sum) -> None:
+        self._fold(ADD, expr.children)
+
+    def map_product(self, expr: prim.Product) -> None:
+        self._fold(MULTIPLY, expr.children)
+
+    def map_min(self, expr: prim.Min) -> None:
+        self._fold(MINIMUM, expr.children)
+
+    def map_max(self, expr: prim.Max) -> None:
+        self._fold(MAXIMUM, expr.children)
+
+    def map_logical_and(self, expr: prim.LogicalAnd) -> None:
+        self._fold(AND, expr.children)
+
+    def map_logical_or(self, expr: prim.LogicalOr) -> None:
+        self._fold(OR, expr.children)
+
+    def map_logical_not(self, expr: prim.LogicalNot) -> None:
+        self._fold(NOT, [expr.child])
+        self.append(NOT)
+
+    def map_floor_div(self, expr: prim.FloorDiv) -> None:
+        self._divide(FLOOR, expr)
+
+    def map_remainder(self, expr: prim.Remainder) -> None:
+        self._divide(REMAINDER, expr)
+
+    def map_comparison(self, expr: prim.Comparison) -> None:
+        operator = str(expr.operator)
+        if operator in SWAPPED:
+            return self._fold(SWAPPED[operator], [expr.right, expr.left])
+        return self._fold(COMPARISONS[operator], [expr.left, expr.right])
+
+    def map_if(self, expr: prim.If) -> None:
+        self(expr.condition)
+        self(expr.then)
+        self(expr.else_)
+        self.append(CHOOSE)
+
+    def _fold(self, operation: int, children: Sequence[Any]) -> None:
+        for number, child in enumerate(children):
+            self(child)
+            if number:
+                self.append(operation)
+
+    def _divide(self, operation: int, expr: Any) -> None:
+        # All parts of a condition are always evaluated, so a divisor that is not a number might be 0.
+        if not isinstance(expr.denominator, int) or expr.denominator <= 0:
+            raise GraphError(f"the simulator cannot evaluate {expr}: the divisor must be a positive integer")
+        self._fold(operation, [expr.numerator, expr.denominator])
+
+    def _level(self, name: str) -> int:
+        if name not in self.names:
+            raise GraphError(f"no enclosing loop is named {name!r}; enclosing loops are {self.names}")
+        return self.names.index(name)
+
+
+# }}}

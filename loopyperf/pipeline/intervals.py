@@ -14,8 +14,7 @@ from fractions import Fraction
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.parallelism import MEMORY, Timing, latencies
-from loopyperf.pipeline.core import ABLE, PLACE, TIME, VACATED, Repeat, run
-from loopyperf.pipeline.simulator import TRACED_LIMIT, alone
+from loopyperf.pipeline.simulator import ABLE, MOST_TRACED_ISSUES, PLACE, TIME, VACATED, Repeat, alone, run
 
 ISSUE = "issue"
 """the only pipeline, which takes one instruction per cycle"""
@@ -34,7 +33,7 @@ class Interval:
 
 
 def intervals(
-    graph: Idg, timing: Timing, memory: Collection[str] = MEMORY, limit: int = TRACED_LIMIT
+    graph: Idg, timing: Timing, memory: Collection[str] = MEMORY, limit: int = MOST_TRACED_ISSUES
 ) -> tuple[Interval, ...]:
     """Return the intervals of one warp, in order of first occurrence, with stalls in cycles.
 

@@ -21,7 +21,6 @@ from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.parallelism import Timing, latencies
-from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import Word
 
@@ -203,7 +202,7 @@ class Scenario:
         for graph in every:
             if graph not in distinct:
                 distinct.append(graph)
-        programs = (TimedGraph(coded_graph(graph), tuple(latencies(graph.instructions, timing))) for graph in distinct)
+        programs = (TimedGraph(graph, tuple(latencies(graph.instructions, timing))) for graph in distinct)
         return cls(tuple(programs), tuple(map(distinct.index, every)), execution, scheduler, issue_limit)
 
     @property

@@ -19,10 +19,19 @@ import pymbolic.primitives as prim
 from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
-from loopyperf.pipeline.expression_code import Code, codes_of, decoded, decoded_body, decoded_edge
+from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, lag, loops_in
 from loopyperf.polyhedral.affine import Opaque
-from loopyperf.polyhedral.expressions import Range, Same, any_holds, bounds, divisors_of, mentions, truth, variation
+from loopyperf.polyhedral.expressions import (
+    Range,
+    Same,
+    any_holds,
+    bounds,
+    divisors_of,
+    mentions,
+    names_of,
+    truth,
+    variation,
+)
 
 LONGEST_PERIOD = 64
 """largest period considered; conditions with larger divisors are treated as aperiodic"""
@@ -42,34 +51,28 @@ class PeriodicIterations:
     """The conditions, trip counts and edges that may distinguish the iterations of one loop."""
 
     def __init__(self, graph: Idg, loop: Loop, around: tuple[Loop, ...]) -> None:
-        """Examine *loop* of *graph*, whose expressions are :class:`Code`, inside the loops *around* it."""
+        """Examine *loop* of *graph*, inside the loops *around* it."""
         self.name, self.level = loop.name, len(around)
         self.outer_names = [each.name for each in around]
         depth = self.level
         inside = {
-            place: tuple([each.name for each in loops])
+            place
             for place, loops in enumerate(graph.loops_around)
             if len(loops) > depth and loops[depth].number == loop.number
         }
-        edges = [(edge, names) for place, names in inside.items() for edge in graph.definitions[place]]
-        conditions = [(graph.instructions[place].condition, names) for place, names in inside.items()]
-        conditions += [(edge.condition, names) for edge, names in edges]
-        known = dict.fromkeys([each for each in conditions if isinstance(each[0], Code)])
-        varying = [(code, names) for code, names in known if depth in code.levels]
-        self.conditions = [decoded(*each) for each in varying]
-        unsure = [(edge, names) for edge, names in edges if edge.source in inside and not self._is_as_early(edge)]
-        self.edges = [edge for edge in (decoded_edge(*each) for each in unsure) if not self._is_steady(edge)]
-        self.inner = list(loops_in(decoded_body(loop.body, [*self.outer_names, loop.name])))
+        edges = [edge for place in inside for edge in graph.definitions[place]]
+        conditions = dict.fromkeys([each.condition for each in (*map(graph.instructions.__getitem__, inside), *edges)])
+        self.conditions = [each for each in conditions if mentions(each, loop.name)]
+        unsure = [edge for edge in edges if edge.source in inside and not self._is_as_early(edge)]
+        self.edges = [edge for edge in unsure if not self._is_steady(edge)]
+        self.inner = list(loops_in(loop.body))
         self.period = lcm(*(period for each in self._expressions() for period in divisors_of(each)))
 
     def _is_as_early(self, edge: Edge) -> bool:
         """Return whether *edge* goes back a constant number of iterations, as nearly all do."""
-        codes = codes_of(edge)
-        own = codes[self.level]
-        if not isinstance(own, Code) or own.lag(self.level) is None:
+        if lag(edge.iterations[self.level], self.name) is None:
             return False
-        others = (each for level, each in enumerate(codes) if level != self.level and isinstance(each, Code))
-        return all(self.level not in each.levels for each in others)
+        return self.name not in names_of([each for level, each in enumerate(edge.iterations) if level != self.level])
 
     def _is_steady(self, edge: Edge) -> bool:
         """Return whether *edge* goes back equally many iterations in each iteration."""
@@ -269,40 +272,31 @@ class Shape:
     def _way(self, edge: Edge) -> ResultLookup:
         source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
         common = common_depth(source, target)
-        codes = codes_of(edge)
-        if self.graph.instructions[edge.source].condition is not None or len(codes) != len(source):
+        if self.graph.instructions[edge.source].condition is not None or len(edge.iterations) != len(source):
             return ResultLookup(SEARCHED)
-        lags = [code.lag(level) if isinstance(code, Code) else None for level, code in enumerate(codes[:common])]
+        lags = [lag(each, loop.name) for each, loop in zip(edge.iterations[:common], source, strict=False)]
         ends = [loop.trips - 1 if isinstance(loop.trips, int) and loop.trips > 0 else None for loop in source[common:]]
-        lag = lags[-1] if lags else 0
-        constants = [code if isinstance(code, int) else code.constant for code in codes[common:]]
-        if any(each != 0 for each in lags[:-1]) or lag is None or constants != ends:
+        earlier = lags[-1] if lags else 0
+        constants = [None if each.terms else each.constant for each in edge.iterations[common:]]
+        if any(each != 0 for each in lags[:-1]) or earlier is None or constants != ends:
             return ResultLookup(SEARCHED)
-        back = lag - int(self.step_of[edge.source] >= self.step_of[edge.target])
+        back = earlier - int(self.step_of[edge.source] >= self.step_of[edge.target])
         if back < 0 or (back and ends):
             return ResultLookup(SEARCHED)
-        return ResultLookup(back, max(0, common - 1), lag)
+        return ResultLookup(back, max(0, common - 1), earlier)
 
     # {{{ loops with iterations that differ
 
     def _differ_by(self, expression: Any, loops: Sequence[Loop]) -> None:
-        self.differing |= {loops[level].number for level in _levels(expression)}
+        names = names_of([expression])
+        self.differing |= {loop.number for loop in loops if loop.name in names}
 
     def _differ_by_edge(self, edge: Edge) -> None:
         source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
         self._differ_by(edge.condition, target)
-        codes = codes_of(edge)
-        if all(isinstance(code, Code) and code.lag(level) is not None for level, code in enumerate(codes)):
-            return
-        for level in range(common_depth(source, target)):
-            code = codes[level]
-            own = code.lag(level) if isinstance(code, Code) else None
-            if own is None or any(level in _levels(each) for at, each in enumerate(codes) if at != level):
-                self.differing.add(target[level].number)
+        for level, loop in enumerate(target[: common_depth(source, target)]):
+            own, others = edge.iterations[level], [each for at, each in enumerate(edge.iterations) if at != level]
+            if lag(own, loop.name) is None or loop.name in names_of(others):
+                self.differing.add(loop.number)
 
     # }}}
-
-
-def _levels(expression: Any) -> set[int]:
-    """Return the levels of the loops on whose iterations *expression* depends."""
-    return expression.levels if isinstance(expression, Code) else set()

@@ -17,10 +17,9 @@ from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Instruction, placed
+from loopyperf.idg.program import Instruction
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.batches import Batches, Composition
-from loopyperf.pipeline.expression_code import decoded, decoded_body
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.units import amount, number_of
@@ -88,7 +87,7 @@ class TimedWarps:
     """Warps that execute the same program."""
 
     graph: Idg
-    """machine graph; its expressions are :class:`~loopyperf.pipeline.expression_code.Code`"""
+    """machine graph"""
     times: tuple[tuple[Timed, ...], ...]
     """latencies of each instruction on each pipeline that it needs"""
     requests: tuple[Request | None, ...]
@@ -103,11 +102,8 @@ class TimedWarps:
     @cached_property
     def runs(self) -> tuple[int, ...]:
         """Return, for each instruction, the iterations of the loops around it in which its condition holds."""
-        known = dict(placed(decoded_body(self.graph.body)))
-        around = [known[place] for place in range(len(known))]
-        names = ([loop.name for loop in loops] for loops in around)
-        pairs = zip(self.graph.instructions, names, strict=True)
-        return tuple(runs_of_all([decoded(each.condition, own) for each, own in pairs], around))
+        conditions = [each.condition for each in self.graph.instructions]
+        return tuple(runs_of_all(conditions, self.graph.loops_around))
 
     @cached_property
     def timed_graph(self) -> TimedGraph:

@@ -23,7 +23,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import NoteKind, ReportText, Table, Tabular, called, without
 from loopyperf.errors import EngineError, ParameterError, UncountableError
-from loopyperf.idg.warps.warp_classes import grid_extent
+from loopyperf.idg.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.backend import RunsParts

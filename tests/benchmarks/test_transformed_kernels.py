@@ -8,8 +8,7 @@ from transformed_kernels import DEVICE, MEASURED, gathered, measured
 
 import loopyperf as lpp
 from loopyperf.calibration.archived import measured_kernels
-from loopyperf.compiler.cuda_code import for_cuda
-from loopyperf.compiler.cuda_target import CompleteCudaTarget
+from loopyperf.compiler.cuda_code import CompleteCudaTarget, for_cuda
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.predict.validate import with_empty_kernel

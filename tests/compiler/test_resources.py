@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from parts.cubin import instruction_mix
 
 from loopyperf.compiler import resources as module
 from loopyperf.compiler.resources import (
     Resources,
-    compilation_log,
     compiled,
-    instruction_mixes,
     library,
+    machine_code,
     read_report,
 )
 from loopyperf.errors import CompilerError
@@ -83,27 +83,21 @@ def test_dynamically_indexed_array_is_on_the_stack() -> None:
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 def test_nvrtc_error_message_is_passed_on() -> None:
     with pytest.raises(CompilerError, match=r'^NVRTC rejected the source: kernel\.cu\(1\): error: .*"nonsense" is \w+'):
-        compilation_log("__device__ int f() { return nonsense; }", ["-arch=sm_80"])
+        machine_code("__device__ int f() { return nonsense; }", "sm_80")
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_compiled_copy_has_the_accesses_of_its_source(architecture: str) -> None:
-    (found,) = compiled(COPY, architecture)
-    assert (found.stack_frame, found.local_memory) == (0, 64 * 16)
-    accesses = {name: number for name, number in found.instructions.items() if name[:3] in ("LDG", "LDS", "STS", "STG")}
-    assert accesses == {"LDG.128": 1, "STS.128": 1, "LDS.128": 1, "STG.64": 1}
-    assert found.instructions["BAR"] == 1
-
-
-@pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
-@pytest.mark.parametrize(
-    ("dtype", "loaded"), [("unsigned char", "U8"), ("signed char", "S8"), ("unsigned short", "U16"), ("short", "S16")]
-)
-def test_narrow_loads_have_their_width_and_sign(dtype: str, loaded: str) -> None:
-    source = f'extern "C" __global__ void f({dtype} const *x, int *y) {{ y[threadIdx.x] = x[threadIdx.x]; }}'
-    (found,) = compiled(source, "sm_80")
-    assert (found.instructions[f"LDG.{loaded}"], found.instructions["STG"]) == (1, 1)
+def test_compiled_copy_has_the_accesses_of_its_source() -> None:
+    for architecture in ("sm_80", "sm_90"):
+        (found,), mix = compiled(COPY, architecture), instruction_mix(COPY, architecture)
+        assert (found.stack_frame, found.local_memory) == (0, 64 * 16)
+        accesses = {name: number for name, number in mix.items() if name[:3] in ("LDG", "LDS", "STS", "STG")}
+        assert accesses == {"LDG.128": 1, "STS.128": 1, "LDS.128": 1, "STG.64": 1}
+        assert mix["BAR"] == 1
+    for dtype, loaded in {"unsigned char": "U8", "signed char": "S8", "unsigned short": "U16", "short": "S16"}.items():
+        narrow = f'extern "C" __global__ void f({dtype} const *x, int *y) {{ y[threadIdx.x] = x[threadIdx.x]; }}'
+        mix = instruction_mix(narrow, "sm_80")
+        assert (mix[f"LDG.{loaded}"], mix["STG"]) == (1, 1)
 
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
@@ -113,7 +107,7 @@ def test_unsupported_architecture_raises() -> None:
 
 
 def test_compiler_crash_or_timeout_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "library", lambda: tmp_path)
+    monkeypatch.setattr(module, "library_for", lambda _: tmp_path)
     monkeypatch.setattr(module, "PROGRAM", str(tmp_path / "program.py"))
     monkeypatch.setattr(module, "TIMEOUT", 2)
     for program, failure in (
@@ -122,10 +116,4 @@ def test_compiler_crash_or_timeout_raises(monkeypatch: pytest.MonkeyPatch, tmp_p
     ):
         (tmp_path / "program.py").write_text(program)
         with pytest.raises(CompilerError, match=f"^NVRTC {failure}"):
-            compilation_log(SOURCE, [])
-
-
-def test_invalid_cubin_raises() -> None:
-    for content in (b"", b"nonsense", b"\x7fELF\x02\x01" + bytes(40)):
-        with pytest.raises(CompilerError, match="ELF file"):
-            instruction_mixes(content)
+            machine_code(SOURCE, "sm_80")

@@ -12,13 +12,13 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import Walk
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram
-from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg.executions import LaunchExecutions
 from loopyperf.idg.graph import checked_access
+from loopyperf.idg.launch_program import ExecutedLaunch, LaunchProgram
 from loopyperf.idg.program import Instruction, Loop
-from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.warp_classes import Warp
-from loopyperf.idg.warps.warp_iterations import Activity, Lockstep
+from loopyperf.idg.warp_classes import Warp
+from loopyperf.idg.warp_graph import warp_graph
+from loopyperf.idg.warp_iterations import Activity, Lockstep
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.addresses import addresses_at

@@ -11,9 +11,9 @@ from typing import Any
 import islpy as isl
 from pymbolic import evaluate
 
-from loopyperf.idg.construction.executed import LaunchProgram
-from loopyperf.idg.warps.executions import WarpExecutions
-from loopyperf.idg.warps.warp_classes import iname_values
+from loopyperf.idg.executions import WarpExecutions
+from loopyperf.idg.launch_program import LaunchProgram
+from loopyperf.idg.warp_classes import iname_values
 
 Execution = tuple[int, dict[str, int]]
 """the number of an instruction, and the values of the variables of the loops around it"""

@@ -10,7 +10,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import KernelError, ParameterError
-from loopyperf.idg.warps.warp_classes import Warp
+from loopyperf.idg.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.predict.sampled import made_case

@@ -1,4 +1,4 @@
-"""Catalog of kernels for ``python -m tests.machine_code``, with sizes at which each loop executes a few iterations."""
+"""Catalog of kernels, with sizes at which each loop executes a few iterations."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -10,7 +10,7 @@ from loopy.schedule import CallKernel, get_insn_ids_for_block_at
 from loopy.schedule.tools import get_subkernel_arg_info
 from pymbolic import evaluate
 
-from .cuda_target import linearized
+from loopyperf.compiler.cuda_code import for_cuda
 
 Extent = tuple[int, int, int]
 """lengths or positions along x, y and z"""
@@ -48,7 +48,9 @@ class CudaSource:
 
 def cuda_source(program: lp.TranslationUnit) -> CudaSource:
     """Return the CUDA source of *program*."""
-    unit = linearized(program)
+    unit = for_cuda(program)
+    if unit.default_entrypoint.linearization is None:
+        unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=True))
     kernel = unit.default_entrypoint
     functions = tuple(
         _device_function(unit, position, item.kernel_name)

@@ -152,8 +152,7 @@ class Expressions:
         self.architecture = architecture
         self.symbols = {case: f"f{number}" for number, case in enumerate(dict.fromkeys(cases))}
         source = "\n".join([PREAMBLE, *(_kernel(symbol, *case) for case, symbol in self.symbols.items())])
-        wheels = [WHEELS[architecture]] if architecture in WHEELS else []
-        self.cubin = machine_code(source, [f"-arch={architecture}"], *wheels)
+        self.cubin = machine_code(source, architecture)
         self.functions = functions(disassembled(self.cubin, architecture))
 
     def traced(self, code: str, dtype: str, values: Sequence[float]) -> tuple[tuple[Step, ...], float]:

@@ -5,9 +5,10 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
+from parts.cubin import instruction_mix
 
 import loopyperf as lpp
-from loopyperf.compiler.resources import compiled, library
+from loopyperf.compiler.resources import library
 from loopyperf.idg.program import Opcode
 
 REDUCTIONS = ("0x18e", "0x1a6")
@@ -53,7 +54,7 @@ def test_updates_are_the_instructions_of_the_model(architecture: str, subtests: 
             with subtests.test(statement=statement, dtype=dtype.__name__):
                 kernel = updated(statement, dtype)
                 code = lp.generate_code_v2(kernel).device_code()
-                found = compiled(code, architecture)[0].instructions
+                found = instruction_mix(code, architecture)
                 (launch,) = lpp.machine_program(kernel, n=2**16, device="nvidia-v100").launches
                 graph = launch.representative.graph
                 (update,) = (each.reference.update for each in graph.instructions if each.kind == Opcode.STORE)

@@ -3,9 +3,10 @@
 import loopy as lp
 import numpy as np
 import pytest
+from parts.cubin import instruction_mix
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.resources import compiled, library
+from loopyperf.compiler.resources import library
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg.program import Opcode
@@ -58,10 +59,10 @@ def test_loads_from_constant_memory_match_machine_code(subtests: pytest.Subtests
         for capability in ((7, 0), (8, 0)):
             with subtests.test(name=name, capability=capability):
                 graph = lowered(source, capability=capability)
-                (machine,) = compiled(code, f"sm_{capability[0]}{capability[1]}")
+                machine = instruction_mix(code, f"sm_{capability[0]}{capability[1]}")
                 spaces = [each.subsystem for each in graph.instructions if each.kind == Opcode.LOAD]
                 doubles = sum(each.dtype == "f64" and each.kind in ("fma", "mul") for each in graph.instructions) or 1
-                arithmetic = sum(machine.instructions.get(each, 0) for each in ("DFMA", "DMUL")) or 1
+                arithmetic = sum(machine.get(each, 0) for each in ("DFMA", "DMUL")) or 1
                 for space, opcodes in ((MemorySpace.CONSTANT, ("LDC",)), (MemorySpace.GLOBAL, ("LDG", "LDG.64"))):
-                    executed = sum(machine.instructions.get(each, 0) for each in opcodes)
+                    executed = sum(machine.get(each, 0) for each in opcodes)
                     assert spaces.count(space) * arithmetic == executed * doubles, space

@@ -15,8 +15,7 @@ from tests.profiles import source_profile
 
 from .conftest import Build
 from .cuda_source import CudaSource, cuda_source
-from .graph_classes import executed
-from .test_machine_graphs import ARCHITECTURES, compared
+from .test_machine_graphs import ARCHITECTURES, compared, executed
 
 GROUP, SIZE = 128, 2**20
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import ParameterError
-from loopyperf.idg.warps.warp_classes import Warp
+from loopyperf.idg.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.memory import AccessPattern
 from tests.idg.patterns import flat, pattern, unit, written

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.sizes import Typical
-from loopyperf.idg.warps.warp_classes import Warp, warps_of_group
+from loopyperf.idg.warp_classes import Warp, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.memory import AccessPattern, residues
 from loopyperf.memory.addresses import LaneAddresses

@@ -15,7 +15,7 @@ from pymbolic import evaluate, parse
 from loopyperf.compiler import lowered
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
-from loopyperf.idg.warps.warp_classes import Warp
+from loopyperf.idg.warp_classes import Warp
 from loopyperf.kernel import Kernel
 from tests.idg.patterns import launches_of, pattern, written
 

@@ -18,7 +18,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.pipeline_shares import busy_seconds
-from loopyperf.pipeline import core, simulator
+from loopyperf.pipeline import simulator
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.stages.timing import timed_program
@@ -122,7 +122,7 @@ def test_equal_programs_of_warp_classes_are_evaluated_once(model: str, monkeypat
     separate = replace(
         kernel, launches=(replace(launch, programs={n: replace(p) for n, p in launch.programs.items()}),)
     )
-    run, runs = core.run, list[bool]()
+    run, runs = simulator.run, list[bool]()
     monkeypatch.setattr(simulator, "run", lambda *arguments, **options: runs.append(True) or run(*arguments, **options))
     merged, simulated = float(DEVICE_MODELS[model].time(kernel).seconds), len(runs)
     assert merged == pytest.approx(float(DEVICE_MODELS[model].time(separate).seconds), rel=1e-12)

@@ -16,9 +16,8 @@ import numpy as np
 
 from loopyperf.idg.graph import executions
 from loopyperf.idg.program import Opcode
-from loopyperf.pipeline.core import AT_START, COLUMNS, CoreRun
-from loopyperf.pipeline.expression_code import decoded_graph
 from loopyperf.pipeline.scenario import NEVER, Clock, Scenario
+from loopyperf.pipeline.simulator import AT_START, COLUMNS, CoreRun
 
 
 def run_dataflow(scenario: Scenario) -> CoreRun:
@@ -35,7 +34,7 @@ class _Flat:
     """An unrolled graph, with latencies in ticks."""
 
     def __init__(self, program: int, offset: int, scenario: Scenario, clock: Clock) -> None:
-        graph = decoded_graph(scenario.graphs[program])
+        graph = scenario.graphs[program]
         flat = graph.unrolled()
         found = [place for place, _ in executions(graph.instructions, graph.body)]
         latencies = scenario.latencies[program]

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.pipeline import expression_code as on
-from loopyperf.pipeline.core import AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
+from loopyperf.pipeline import encoding as on
 from loopyperf.pipeline.encoding import CoreOptions, Tables
 from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
+from loopyperf.pipeline.simulator import AT_BARRIER, AT_START, DONE, IN_ORDER, LIMIT, TOO_LONG
 
 OUTSIDE, WAITING, HELD = range(3)
 """states of a warp: it has no next instruction, it has one, it waits at a barrier"""
@@ -37,6 +37,25 @@ ON_TWO: Mapping[int, Callable[[int, int], int]] = {
     on.OR: lambda one, other: bool(one or other),
 }
 """operation -> its function of two numbers"""
+
+
+def value_of(operations: Sequence[on.Operation], iterations: Sequence[int]) -> int:
+    """Return the value of an expression at *iterations* of the loops around it."""
+    stack: list[int] = []
+    for operation, level, number in operations:
+        if operation == on.CONSTANT:
+            stack.append(number)
+        elif operation == on.PASS:
+            stack.append(iterations[level] + number)
+        elif operation == on.NOT:
+            stack.append(not stack.pop())
+        elif operation == on.CHOOSE:
+            *stack, condition, then, otherwise = stack
+            stack.append(then if condition else otherwise)
+        else:
+            *stack, one, other = stack
+            stack.append(ON_TWO[operation](one, other))
+    return int(stack[-1])
 
 
 @dataclass
@@ -160,21 +179,7 @@ class PythonCore:
     # {{{ rule 1: when an instruction can issue
 
     def _value(self, warp: SimulatedWarp, expression: int) -> int:
-        stack: list[int] = []
-        for operation, level, number in self.expressions[expression]:
-            if operation == on.CONSTANT:
-                stack.append(number)
-            elif operation == on.PASS:
-                stack.append(warp.iterations[level] + number)
-            elif operation == on.NOT:
-                stack.append(not stack.pop())
-            elif operation == on.CHOOSE:
-                *stack, condition, then, otherwise = stack
-                stack.append(then if condition else otherwise)
-            else:
-                *stack, one, other = stack
-                stack.append(ON_TWO[operation](one, other))
-        return int(stack[-1])
+        return value_of(self.expressions[expression], warp.iterations)
 
     def _complete_at(self, warp: SimulatedWarp, edge: EdgeRow, since: int) -> int:
         """Return when the result that *warp* needs by *edge* is complete; 0 if there is none or it already is."""

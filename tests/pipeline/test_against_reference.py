@@ -11,9 +11,8 @@ from pymbolic import parse
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution
-from loopyperf.pipeline.core import PLACE, TIME, WARP
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
-from loopyperf.pipeline.simulator import executed
+from loopyperf.pipeline.simulator import PLACE, TIME, WARP, executed
 from loopyperf.polyhedral.affine import Affine
 from tests.pipeline.dataflow_core import run_dataflow
 from tests.pipeline.random_scenarios import executions, lambdas, limits, policies, warp_graphs

@@ -21,8 +21,8 @@ from loopyperf.errors import SimulationError
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
-from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.scenario import Clock, Scenario, Scheduler, scheduler_named
+from loopyperf.pipeline.simulator import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
 from tests.pipeline.python_core import PythonCore

@@ -4,7 +4,6 @@ Time is continuous: no warp issues at a time at which nothing changes.
 """
 
 import heapq
-import pickle
 from fractions import Fraction
 from itertools import product
 from random import Random
@@ -16,13 +15,12 @@ from pymbolic.primitives import If, Max, Min, Variable
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError, SimulationError
-from loopyperf.idg import Idg, Instruction
-from loopyperf.idg.program import Edge, Loop
+from loopyperf.idg import Idg
 from loopyperf.pipeline import SCHEDULERS, Execution, Scheduler, execution_profile, group_times, simulate
 from loopyperf.pipeline.batches import Machines
-from loopyperf.pipeline.expression_code import Code, ExpressionTable, coded, coded_graph, decoded, decoded_graph
+from loopyperf.pipeline.encoding import PASS, operations_of
 from loopyperf.pipeline.scenario import clock_for, rational
-from loopyperf.polyhedral.affine import Affine
+from tests.pipeline.python_core import value_of
 from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, policies
 
 TIMING = {"alu": Lambdas(1, 1), "slow": Lambdas(1, 5)}
@@ -179,40 +177,15 @@ EXPRESSIONS = [
 ]
 
 
-def test_code_evaluates_like_its_expression(subtests: pytest.Subtests) -> None:
+def test_operations_evaluate_like_their_expression() -> None:
     for expression in EXPRESSIONS:
-        with subtests.test(expression=str(expression)):
-            code = coded(expression, ("i", "j"))
-            assert isinstance(code, Code)
-            assert pickle.loads(pickle.dumps(code)) == code
-            known = decoded(code, ("i", "j"))
-            for i, j in product(range(6), range(6)):
-                assert int(evaluate(known, {"i": i, "j": j})) == int(evaluate(expression, {"i": i, "j": j}))
-
-
-def test_code_refers_to_loops_by_level() -> None:
-    assert coded(FIRST - 2, ("i", "j")) == coded(SECOND - 2, ("j",)) == Code(((1, 0, -2),))
-    assert coded(FIRST - 2, ("j", "i")) == Code(((1, 1, -2),))
-    assert [code.lag(0) for code in (coded(FIRST - 2, ("i",)), coded(2 * FIRST, ("i",))) if isinstance(code, Code)] == [
-        2,
-        None,
-    ]
-
-
-def test_expression_without_an_operation_is_refused_on_use() -> None:
-    code = coded(parse("i // j"), ("i", "j"))
-    assert isinstance(code, Code)
+        operations = operations_of(expression, ("i", "j"))
+        for i, j in product(range(6), range(6)):
+            assert value_of(operations, (i, j)) == int(evaluate(expression, {"i": i, "j": j})), str(expression)
+    assert operations_of(FIRST - 2, ("i", "j")) == operations_of(SECOND - 2, ("j",)) == ((PASS, 0, -2),)
+    assert operations_of(FIRST - 2, ("j", "i")) == ((PASS, 1, -2),)
     with pytest.raises(GraphError, match="the divisor must be a positive integer"):
-        ExpressionTable().add(code)
-
-
-def test_coded_graph_decodes_to_the_original() -> None:
-    edge = Edge(1, 1, (1, 0), (Affine((("i", 1),), -1), Affine((("j", 1),))), parse("i < j"))
-    body = (Loop("i", 4, (0, Loop("j", FIRST + 1, (1,)))),)
-    graph = Idg((Instruction("alu"), Instruction("alu", condition=parse("j < 3"))), (edge,), body)
-    plain = coded_graph(graph)
-    assert coded_graph(plain) == plain != graph
-    assert decoded_graph(plain) == graph
+        operations_of(parse("i // j"), ("i", "j"))
 
 
 # }}}

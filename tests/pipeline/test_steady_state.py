@@ -11,8 +11,8 @@ from pymbolic import parse
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, simulate
-from loopyperf.pipeline.core import CoreRun, run
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
+from loopyperf.pipeline.simulator import CoreRun, run
 from loopyperf.polyhedral.affine import Affine
 from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
 

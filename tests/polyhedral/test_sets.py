@@ -12,7 +12,6 @@ from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.memory.touched_sectors import touched_by, touched_by_boxes
-from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.shape import PeriodicIterations, Surroundings
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import bounds, divisors_of, mentions, truth, variation
@@ -255,13 +254,13 @@ def test_loop_variables_and_divisors_in_expressions_are_found() -> None:
 )
 def test_iterations_are_periodic_until_a_condition_changes(condition: str, first: int, until: int) -> None:
     loop = Loop("i", 1000, (0,))
-    graph = coded_graph(Idg((Instruction("alu", condition=parse(condition)),), (), (loop,)))
+    graph = Idg((Instruction("alu", condition=parse(condition)),), (), (loop,))
     assert PeriodicIterations(graph, loop, ()).until(first, 1000, Surroundings((), first)) == until
 
 
 def test_edge_from_a_fixed_iteration_ends_the_period_until_it_completes() -> None:
     loop = Loop("i", 1000, (0,))
-    graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,)))
+    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,))
     assert PeriodicIterations(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
     assert PeriodicIterations(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
 
@@ -269,7 +268,7 @@ def test_edge_from_a_fixed_iteration_ends_the_period_until_it_completes() -> Non
 def test_edge_that_catches_up_ends_the_periodic_iterations() -> None:
     # The edge starts at iteration 2i - 20: iteration 8 at i = 14. Results from iteration 9 on may still be pending.
     loop = Loop("i", 1000, (0,))
-    graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,)))
+    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,))
     assert PeriodicIterations(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
 
 
@@ -279,7 +278,7 @@ def test_edge_from_an_earlier_execution_of_a_loop_has_no_effect() -> None:
     of_this_run = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine((), 2)), parse("j >= 3"))
     of_last_run = Edge(0, 0, (1,), (Affine.variable("i", -1), Affine((), 999)))
     for edge, until in ((of_this_run, 5), (of_last_run, 1000)):
-        graph = coded_graph(Idg((Instruction("alu"),), (edge,), (outer,)))
+        graph = Idg((Instruction("alu"),), (edge,), (outer,))
         (*around, loop) = graph.loops_around[0]
         assert PeriodicIterations(graph, loop, tuple(around)).until(4, 1000, Surroundings((3,), 2)) == until
 

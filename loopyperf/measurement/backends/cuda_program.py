@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopyperf.compiler.cuda_code import CudaCode
-from loopyperf.compiler.cuda_target import ALLOCATE, LAUNCH
+from loopyperf.compiler.cuda_code import ALLOCATE, LAUNCH, CudaCode
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches, no_garbage_collection
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import loopyperf as lpp
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction import definitions as cells
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
-from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg import definitions as cells
 from loopyperf.idg.copies import copied
+from loopyperf.idg.executions import LaunchExecutions
+from loopyperf.idg.launch_program import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.program import loops_in
-from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warp_graph import warp_graph
 from loopyperf.kernel import load_kernel
 from tests.idg.replay import Replay
 from tests.profiles import source_profile

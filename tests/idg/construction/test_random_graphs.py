@@ -15,11 +15,11 @@ from loopyperf.compiler.value_numbering import without_common_subexpressions, wi
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
-from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied
+from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.launch_program import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.program import loops_in
-from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.warp_graph import warp_graph
 from loopyperf.kernel import Kernel
 from loopyperf.memory.source_launch import source_pattern
 from tests.idg.graph_counts import counted, executed

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import ParameterError
-from loopyperf.idg.warps.warp_classes import Warp, group_shape, iname_values, warps_of_group
+from loopyperf.idg.warp_classes import Warp, group_shape, iname_values, warps_of_group
 from loopyperf.kernel import Kernel, load_kernel
 from tests.idg.brute_force_warp import local_ids
 

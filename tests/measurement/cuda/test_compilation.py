@@ -1,11 +1,9 @@
 """Tests that NVRTC compiles all bundled kernels for Ampere and Hopper."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
-from loopyperf.compiler.resources import VERBOSE, Resources, compilation_log, library, read_report
+from loopyperf.compiler.resources import compiled, library
 from loopyperf.measurement.arguments import checked_arguments
 from loopyperf.measurement.backends.cuda_program import CudaProgram
 
@@ -13,12 +11,6 @@ from .bundled import PLANNED, one_of_each_kind
 
 REGISTERS = 65536
 """of a core, on both architectures"""
-
-
-@cache
-def compiled(source: str, architecture: str) -> tuple[Resources, ...]:
-    """Return the resources of *source*, compiled by NVRTC as CuPy does: without the headers that nvcc includes."""
-    return read_report(compilation_log(source, [f"-arch={architecture}", "-std=c++17", VERBOSE]))
 
 
 @pytest.mark.skipif(library() is None, reason="NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
@@ -37,7 +29,8 @@ def test_kernels_compile_and_their_groups_fit_on_a_core(
             arguments = checked_arguments(program.kernel, form.arguments(np.random.default_rng(0), sizes), sizes)
             launches = program.launches(arguments, lambda nbytes: None)
             for architecture in architectures:
-                functions = {each.function: each for each in compiled(program.source, architecture)}
+                # as CuPy does: without the headers that nvcc includes
+                functions = {each.function: each for each in compiled(program.source, architecture, ["-std=c++17"])}
                 assert functions.keys() == {launch.function for launch in launches}
                 registers = [functions[each.function].registers * np.prod(each.group) for each in launches]
                 assert max(registers) <= REGISTERS

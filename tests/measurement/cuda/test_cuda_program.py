@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
-from loopyperf.compiler.resources import compilation_log, library
+from loopyperf.compiler.resources import library, machine_code
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.backend import written
 from loopyperf.measurement.backends.cuda_program import HOLD, CudaLaunch, CudaProgram
@@ -48,12 +48,12 @@ def nvrtc() -> None:
 def test_nvrtc_compiles_the_source(subtests: pytest.Subtests, step: int) -> None:
     for name in sorted(SOURCES)[::step]:
         with subtests.test(name=name):
-            assert "error" not in compilation_log(CudaProgram(SOURCES[name]()).source, ["-arch=sm_90"])
+            assert machine_code(CudaProgram(SOURCES[name]()).source, "sm_90")
 
 
 @pytest.mark.usefixtures("nvrtc")
 def test_nvrtc_compiles_the_hold_kernel() -> None:
-    assert "error" not in compilation_log(HOLD, ["-arch=sm_80"])
+    assert machine_code(HOLD, "sm_80")
 
 
 def test_every_launch_has_its_own_grid_and_arguments() -> None:

@@ -3,9 +3,10 @@
 import loopy as lp
 import numpy as np
 import pytest
+from parts.cubin import instruction_mix
 
 import loopyperf as lpp
-from loopyperf.compiler.resources import compiled, library
+from loopyperf.compiler.resources import library
 from loopyperf.models.timing import InstructionTimes
 
 # results per cycle and core: of conversions from and to 64-bit types, of the other ones
@@ -54,6 +55,5 @@ def test_conversions_have_the_published_rates(device: str) -> None:
 def test_integer_lanes_convert_to_f32_where_nvrtc_says_so() -> None:
     code = lp.generate_code_v2(converted(np.int32, np.float32, lp.CudaTarget())).device_code()
     for architecture, device in (("sm_70", "v100"), ("sm_80", "a100"), ("sm_86", "rtx-3090"), ("sm_90", "h200")):
-        (machine,) = compiled(code, architecture)
-        is_packed = "I2FP" in machine.instructions
+        is_packed = "I2FP" in instruction_mix(code, architecture)
         assert rate(f"nvidia-{device}", np.int32, np.float32) == (64 if is_packed else 16)

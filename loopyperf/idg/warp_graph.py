@@ -18,11 +18,10 @@ from loopyperf.counts.item import MemorySpace, Operation
 from loopyperf.counts.memory_accesses import element_strides, element_type, symbolic_strides
 from loopyperf.counts.steps import Step, Value
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.construction.definitions import Cells, Flow, dependences
-from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.executed import ExecutedLaunch
-from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
+from loopyperf.idg.definitions import Cells, Flow, dependences
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.last_writes import LastWrite, shared_loops
+from loopyperf.idg.launch_program import Draft, ExecutedLaunch
 from loopyperf.idg.program import (
     DataCondition,
     Dependence,
@@ -36,8 +35,8 @@ from loopyperf.idg.program import (
     Operand,
     Predicate,
 )
-from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
-from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
+from loopyperf.idg.warp_classes import Nest, Statement, first_value
+from loopyperf.idg.warp_iterations import affine_function_of, condition_on
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine, Symbol

@@ -22,7 +22,7 @@ from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import UnboundedDomainError
 from loopyperf.idg.program import Instruction
-from loopyperf.idg.warps.warp_classes import (
+from loopyperf.idg.warp_classes import (
     Loops,
     Placement,
     Statement,
@@ -33,7 +33,7 @@ from loopyperf.idg.warps.warp_classes import (
     naming,
     warps_of_group,
 )
-from loopyperf.idg.warps.warp_iterations import Lockstep, WarpIterations, condition_on, function_of, lockstep_of
+from loopyperf.idg.warp_iterations import Lockstep, WarpIterations, condition_on, function_of, lockstep_of
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom, Floor

@@ -14,7 +14,7 @@ from math import isclose, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.idg.warps.warp_classes import WarpKind
+from loopyperf.idg.warp_classes import WarpKind
 from loopyperf.polyhedral.points import LISTED, Box, Points, contained, points_listed
 from loopyperf.polyhedral.sets import SetMemory
 

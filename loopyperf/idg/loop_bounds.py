@@ -16,7 +16,7 @@ from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, Vectoriz
 from pytools import memoize_method
 
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound, Predicate, Predicates
-from loopyperf.idg.warps.warp_classes import Integers, Loops
+from loopyperf.idg.warp_classes import Integers, Loops
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom

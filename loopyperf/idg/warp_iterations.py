@@ -13,7 +13,7 @@ from loopy.symbolic import IdentityMapper, aff_to_expr, pw_aff_to_expr, set_to_c
 
 from loopyperf.counts.loops import LoopPoints, Loops, leaning_loops, loop_start
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.idg.warps.warp_classes import Integers, Nest, Warp, iname_values
+from loopyperf.idg.warp_classes import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine

@@ -18,18 +18,17 @@ from pytools import memoize_method
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.steps import Read
-from loopyperf.idg.construction.drafts import CellAccess
-from loopyperf.idg.construction.executed import ExecutedLaunch
-from loopyperf.idg.construction.last_writes import LastWrite, Writes, last_of_each
+from loopyperf.idg.last_writes import LastWrite, Writes, last_of_each
+from loopyperf.idg.launch_program import CellAccess, ExecutedLaunch
 from loopyperf.idg.program import Opcode
-from loopyperf.idg.warps.warp_classes import Nest
+from loopyperf.idg.warp_classes import Nest
 from loopyperf.polyhedral.affine import Affine
 
 # {{{ dataflow: the last write before each read
 #
 # Cells are elements of private variables, and elements of the arrays in memory that one work-item both stores and
 # loads. Everything that work-items exchange through local arrays is one cell, which barriers write. If intervals do not
-# determine the last write (:mod:`loopyperf.idg.construction.last_writes`), isl's dataflow analysis does.
+# determine the last write (:mod:`loopyperf.idg.last_writes`), isl's dataflow analysis does.
 
 
 SET = isl.dim_type.set

@@ -3,7 +3,7 @@
 from pymbolic import parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.pictures import listing
+from loopyperf.idg.listing import listing
 from loopyperf.polyhedral.affine import Affine
 from tests.idg.published_graphs import CORNELIS, LEMEIRE
 

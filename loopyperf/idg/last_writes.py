@@ -21,7 +21,7 @@ from itertools import islice, pairwise, product, takewhile
 from typing import Any
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.idg.construction.drafts import CellAccess
+from loopyperf.idg.launch_program import CellAccess
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points
 

@@ -1,1 +1,0 @@
-"""Build the source graph of a warp from a kernel's schedule: instructions, loops, dependences."""
