@@ -13,7 +13,7 @@ from loopyperf.cli.console import print_in, show
 from loopyperf.cli.coverage_command import coverage_text, show_gaps
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.cli.streams import Form, is_quiet
-from loopyperf.measurement.protocol import Caches, Protocol
+from loopyperf.measurement.protocol import Protocol
 from loopyperf.units import in_percent
 
 
@@ -25,7 +25,6 @@ from loopyperf.units import in_percent
 @settings.measuring
 @settings.archive
 @settings.fitting
-@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Cache state before each run.")
 @click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
 @click.option(
     "--minutes",
@@ -39,7 +38,6 @@ from loopyperf.units import in_percent
 def calibrate_command(
     output: Path | None,
     weights: str,
-    caches: Caches,
     minutes: float | None,
     whole_coverage: bool,
     form: Form,
@@ -50,11 +48,9 @@ def calibrate_command(
     The command keeps the candidate model that best predicts held-out kernel classes.
     """
     started = time.monotonic()
-    protocol = Protocol(caches=caches)
     with campaign_bar(None if minutes is None else 60 * minutes) as report:
         fit = run_calibration(
             save=output,
-            protocol=protocol,
             non_negative=settings.WEIGHTS[weights],
             minutes=minutes,
             progress=report,
@@ -63,7 +59,7 @@ def calibrate_command(
     coverage = [coverage_text(fit.coverage)] if whole_coverage else []
     if form == "text" and not is_quiet():
         show_gaps(fit.coverage)
-        show(f"timed by the wall clock, {protocol}; {noise(fit)}")
+        show(f"timed by the wall clock, {Protocol()}; {noise(fit)}")
         show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
     print_in(form, lambda: [*coverage, fit.report_text()], fit.records, lambda: fit_document(fit))
 

@@ -51,12 +51,6 @@ def test_calibrate_prints_the_protocol_and_the_noise_floor(kernels: Path):
     )
 
 
-def test_cold_caches_need_a_backend_that_flushes_them(kernels: Path):
-    refused = calibrate(kernels, "--caches", "cold")
-    assert refused.exit_code == 1
-    assert "cannot flush the caches" in refused.stderr
-
-
 def test_calibrate_prints_weights_rank_condition_and_errors(kernels: Path):
     printed = calibrate(kernels, "--model", "linear")
     assert (printed.exit_code, printed.stderr) == (0, "")

@@ -116,12 +116,6 @@ def _version(number: int) -> str:
 # {{{ the backend
 
 
-TIMES_CACHE = 2
-"""flushed bytes as a multiple of the last cache: not every cache evicts the least recently used lines"""
-MIN_FLUSHED = 2**26
-"""minimum number of bytes written in a flush"""
-
-
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
     """A CUDA program with its compiled module."""
@@ -177,22 +171,16 @@ class CudaBackend(LaunchingBackend[CompiledProgram, Any, BoundLaunches]):
                 f"CUDA's runtime or compiler does not work with CuPy ({error}); install CuPy for your version of "
                 "CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
-        self._flushed: Any = None
-        self._is_cold = False
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's clock.
 
         A run consists of all launches of the kernel. Before a configuration's first timing, it is run once at that size
         and its results are verified. Raises :class:`MeasurementError` with the case's name if it does not compile,
-        cannot be launched or is wrong, and :class:`BackendError` if a kernel has left the device unusable. In the first
-        call after :meth:`empty_caches`, the caches are flushed before every run, so that both clocks measure with cold
-        caches.
+        cannot be launched or is wrong, and :class:`BackendError` if a kernel has left the device unusable.
         """
-        before = self._flush if self._is_cold else None
-        self._is_cold = False
         with self._device, self._naming(case):
-            return self._stopwatch.timing(self._sequence(self._bound(case)).enqueue, runs, before)
+            return self._stopwatch.timing(self._sequence(self._bound(case)).enqueue, runs)
 
     def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
         """Return *case* with its arguments on the device, some arrays only in part; see :class:`RunsParts`."""
@@ -211,21 +199,6 @@ class CudaBackend(LaunchingBackend[CompiledProgram, Any, BoundLaunches]):
                 return self._stopwatch.timing(sequence.enqueue, runs, before)
 
         return BoundParts(launches, timed)
-
-    def empty_caches(self) -> None:
-        """Write more than the device's last cache holds; raises :class:`MeasurementError` if that fails."""
-        with self._device:
-            self._flush()
-            self._cupy.cuda.get_current_stream().synchronize()
-        self._is_cold = True
-
-    def _flush(self) -> None:
-        try:
-            if self._flushed is None:
-                self._flushed = self._allocate(max(MIN_FLUSHED, TIMES_CACHE * (self.limits.cache or 0)))
-            self._flushed.fill(0)
-        except self._cupy.cuda.memory.OutOfMemoryError as error:
-            raise MeasurementError(f"cannot flush the caches: {error}") from error
 
     def _saturation(self, module: Any, launch: CudaLaunch) -> int:
         """Return the groups resident on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""

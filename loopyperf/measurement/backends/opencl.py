@@ -247,14 +247,7 @@ class OpenCLBackend(LaunchingBackend[OpenCLProgram, cl.Buffer, OpenCLLaunchSeque
 
         return BoundParts(launches, timed)
 
-    def empty_caches(self) -> None:
-        """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if that fails."""
-        try:
-            self._evict(None)
-        except cl.Error as error:
-            raise MeasurementError(f"cannot flush the caches of {self.environment.device}: {error}") from error
-
-    def _evict(self, nbytes: int | None) -> None:
+    def _evict(self, nbytes: int) -> None:
         if self._flush is None:
             self._flush = CacheFlush(self._context)
         self._flush.run(self._queue, nbytes)

@@ -48,9 +48,9 @@ class CacheFlush:
         self._kernel = cl.Kernel(cl.Program(context, SOURCE).build(), "touch")
         self._kernel.set_args(self._buffer)
 
-    def run(self, queue: cl.CommandQueue, nbytes: int | None = None) -> None:
-        """Touch all bytes, or *nbytes* of them, and wait for completion."""
-        integers = self._integers if nbytes is None else min(self._integers, max(1, nbytes // 4))
+    def run(self, queue: cl.CommandQueue, nbytes: int) -> None:
+        """Touch *nbytes* bytes, at most all, and wait for completion."""
+        integers = min(self._integers, max(1, nbytes // 4))
         cl.enqueue_nd_range_kernel(queue, self._kernel, (integers,), None)
         queue.finish()
 

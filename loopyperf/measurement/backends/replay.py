@@ -54,9 +54,6 @@ class ReplayBackend:
         take, part = takes[number], slice(begin, begin + runs)
         return MeasuredTimes(take.samples[part], take.device_samples and take.device_samples[part])
 
-    def empty_caches(self) -> None:
-        """Do nothing, since recorded samples do not depend on caches."""
-
 
 def _of_any_kind(key: Key) -> Key:
     return key._replace(kind="measurement")

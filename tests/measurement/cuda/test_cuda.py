@@ -47,21 +47,6 @@ def test_correct_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: F
     assert machine.kernels() == 15 * ["scale"]
 
 
-def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend, machine: FakeCuPy) -> None:
-    backend.empty_caches()
-    (written,) = machine.filled
-    assert written >= max(2**26, 2 * (backend.limits.cache or 0))
-
-
-def test_caches_are_emptied_before_the_runs_of_each_clock(backend: CudaBackend, machine: FakeCuPy) -> None:
-    backend.empty_caches()
-    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
-    # once by the call above, and once before the run for each clock
-    assert len(machine.filled) == 3
-    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
-    assert len(machine.filled) == 3
-
-
 def test_each_run_on_the_device_clock_is_queued_after_a_hold_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
     backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 2)
     kinds = [launch if launch == "event" else launch[0] for launch in machine.launched]

@@ -284,9 +284,9 @@ def test_training_combines_archives_of_one_device_and_protocol(recording: Record
     elsewhere = replace(recording, runs=tuple(of_another_device(run) for run in recording.runs))
     with pytest.raises(CalibrationError, match="archives of one device; these are of: another-device, arithmetic-dev"):
         train_recordings([recording, elsewhere], files)
-    cold = replace(recording, runs=tuple(with_cold_caches(run) for run in recording.runs))
-    with pytest.raises(CalibrationError, match=r"cannot combine these archives: protocol\.caches is 'cold' ins"):
-        train_recordings([recording, cold], files)
+    more = replace(recording, runs=tuple(with_more_runs(run) for run in recording.runs))
+    with pytest.raises(CalibrationError, match=r"cannot combine these archives: protocol\.runs is 31 instead"):
+        train_recordings([recording, more], files)
     with pytest.raises(CalibrationError, match="these are of: none"):
         train_recordings([], files)
 
@@ -295,8 +295,8 @@ def of_another_device(run: Run) -> Run:
     return structs.replace(run, environment=structs.replace(run.environment, device="Another Device"))
 
 
-def with_cold_caches(run: Run) -> Run:
-    return structs.replace(run, protocol=structs.replace(run.protocol, caches="cold"))
+def with_more_runs(run: Run) -> Run:
+    return structs.replace(run, protocol=structs.replace(run.protocol, runs=31))
 
 
 @pytest.mark.slow
