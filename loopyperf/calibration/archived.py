@@ -17,7 +17,6 @@ from loopyperf.calibration.validation import possible
 from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import check_options
-from loopyperf.counts.property_vector import PAPER_PROPERTIES
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import a_processor, description_or_none
 from loopyperf.errors import CalibrationError, ParameterError
@@ -58,13 +57,13 @@ def fit_recording(
         origin = msgspec.structs.replace(
             origin, source=f"{origin.source}; regularized toward the fit of {believed.slug}"
         )
-        return fit_observations(origin, rows, regularized_toward(believed, rows), PAPER_PROPERTIES, further)
+        return fit_observations(origin, rows, regularized_toward(believed, rows), further)
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
-    return fit_observations(origin, rows, tuple(left), PAPER_PROPERTIES, further)
+    return fit_observations(origin, rows, tuple(left), further)
 
 
 def check_fitting(model: str | None, counting: Counting, non_negative: bool | None) -> None:

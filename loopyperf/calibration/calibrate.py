@@ -7,7 +7,7 @@ Measurements with samples reveal the error of the sampled model, which a residua
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
@@ -18,14 +18,11 @@ import numpy as np
 from loopyperf.calibration.archived import check_fitting, fit_recording
 from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.problem import Coverage, tabulate
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.property_vector import PAPER_PROPERTIES
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import BackendError, FitFileError, LoopyperfError, LoopyperfWarning, ParameterError
 from loopyperf.files import why_unwritable
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import SEED, Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.campaign import (
@@ -38,12 +35,12 @@ from loopyperf.measurement.campaign import (
     unfinished_archive,
 )
 from loopyperf.measurement.drift_monitor import DriftMonitor
-from loopyperf.measurement.environment import Arguments, Configuration, DeviceLimits, Sizes
+from loopyperf.measurement.environment import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.samples import SampledKernel, SamplingTask, take_samples
-from loopyperf.stages.case import Case, count, prepared
+from loopyperf.stages.case import Case, prepared
 from loopyperf.stages.timing import groups_at_once
 from loopyperf.units import listed, number_of
 
@@ -299,45 +296,3 @@ def _sampling(
             warnings.warn(message, LoopyperfWarning, stacklevel=4)
 
     return afterwards
-
-
-@dataclass(frozen=True, slots=True)
-class CountedRun:
-    """Counts of a configuration at one size."""
-
-    kernel_class: str
-    label: str
-    sizes: Mapping[str, int]
-    properties: Mapping[str, int]
-
-
-def kernel_coverage(
-    limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
-) -> tuple[Coverage, ...]:
-    """Return how the kernels of a folder exercise the paper's and other properties on a device with *limits*.
-
-    *kernels* is by default the bundled measurement kernels. Ranges are over all sizes that fit into memory, of which a
-    calibration measures a few. Configurations excluded from the linear model do not count.
-    """
-    return tabulate(counted_runs(limits, kernels, counting), PAPER_PROPERTIES)
-
-
-def counted_runs(
-    limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
-) -> Iterator[CountedRun]:
-    """Yield the counts of all configurations of the linear model at each size."""
-    for file in measurement_kernels(kernels):
-        for configuration in configurations_of(file, limits):
-            if not configuration.beyond:
-                yield from _counted(file.name, configuration, limits, counting)
-
-
-def _counted(
-    kernel_class: str, configuration: Configuration, limits: DeviceLimits, counting: Counting
-) -> Iterator[CountedRun]:
-    unit = configuration.build()
-    totals = count(unit, counting).properties().totals
-    for sizes in (sizes for schedule in configuration.ladders for sizes in schedule):
-        if allocated_bytes(unit.default_entrypoint, sizes) <= limits.global_memory:
-            properties = dict(zip(totals.keys, totals.evaluator.at(sizes), strict=True))
-            yield CountedRun(kernel_class, configuration.label, sizes, properties)

@@ -10,15 +10,14 @@ arbitrary in practice. Such columns are excluded one by one, the rest is fitted,
 redundant is kept (:class:`loopyperf.calibration.problem.Indistinguishable`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
-import msgspec
 import numpy as np
 from scipy import linalg, optimize
 
-from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Problem, Vector, tabulate
+from loopyperf.calibration.problem import Indistinguishable, Matrix, Problem, Vector
 
 # {{{ linear least squares, plain and non-negative, as typed functions
 
@@ -73,30 +72,13 @@ def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[li
     return kept, _groups(relations, mismatches)
 
 
-def own_parts(matrix: Matrix) -> Vector:
-    """Return each column's own part ε (dimensionless, 0 to 1), independent of the columns' lengths.
-
-    *matrix* is (rows × columns), without zero columns.
-    """
-    return _own_parts_of_units(_unit_columns(matrix))
-
-
-def _own_parts_of_units(columns: Matrix) -> Vector:
-    """Return the own parts of unit columns: with A = U·S·Vᵀ, 1/εⱼ² = (AᵀA)⁻¹ⱼⱼ = Σₖ (Vⱼₖ/sₖ)²."""
+def own_parts(columns: Matrix) -> Vector:
+    """Return the own parts ε (0 to 1) of unit columns: with A = U·S·Vᵀ, 1/εⱼ² = (AᵀA)⁻¹ⱼⱼ = Σₖ (Vⱼₖ/sₖ)²."""
     singular, turned = cast("tuple[Matrix, Vector, Matrix]", linalg.svd(columns))[1:]
     # With more columns than rows, some singular values are missing.
     lengths = np.full(columns.shape[1], _SINGULAR)
     lengths[: len(singular)] = np.maximum(singular, _SINGULAR)
     return 1 / np.linalg.norm(turned.T / lengths, axis=1)
-
-
-def nearest_combination(matrix: Matrix, column: int) -> Vector:
-    """Return the coefficients of the other columns, (columns − 1), whose combination is closest to *column*.
-
-    All columns of *matrix*, (rows × columns), are scaled to unit length: a coefficient of 1 is a whole column.
-    """
-    columns = _unit_columns(matrix)
-    return least_squares(np.delete(columns, column, axis=1), columns[:, column])
 
 
 def _unit_columns(matrix: Matrix) -> Matrix:
@@ -124,9 +106,7 @@ def _suspects(columns: Matrix, kept: list[int], tolerance: float) -> set[int]:
     Excluding some of them brings no other column closer to the rest. A non-negative combination, which is slow to
     compute, is no closer than an unrestricted one.
     """
-    return {
-        column for column, own in zip(kept, _own_parts_of_units(columns[:, kept]), strict=True) if own <= 2 * tolerance
-    }
+    return {column for column, own in zip(kept, own_parts(columns[:, kept]), strict=True) if own <= 2 * tolerance}
 
 
 def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:
@@ -154,62 +134,6 @@ def _groups(
         )
         for _, left_out in groups
     )
-
-
-# }}}
-
-
-# {{{ how well a fit distinguishes each property from the others, and which kernels exercise it
-#
-# Let εᵢ be the own part of property i's column: the distance of the unit column from all combinations of the others.
-# Its variance inflation factor is 1/εᵢ². It is 1 if no other property varies with it. If it is f, noise in the run
-# times changes the weight √f times as much as it would if the others' weights were known. Unlike in textbooks, no mean
-# is subtracted first, because the model has no constant: launches are a column like any other.
-
-
-WEAK = 100.0
-"""Variance inflation from which a weight is weakly determined: noise of 1 % changes it by 10 % of the run time."""
-_ROUNDING_OF_INVERSE = 1e-8
-"""Own parts below this are rounding errors of 0."""
-_SHARE = 0.1
-"""minimum coefficient of a named property, relative to the largest one"""
-_NAMED = 3
-"""maximum number of properties named as resembling another"""
-
-
-def property_coverage(problem: Problem, expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
-    """Return a row for each property of *problem* or *expected*, sorted by name, with its variance inflation.
-
-    The inflation is relative to all other properties of the problem, including those that a fit excludes.
-    """
-    inflations = variance_inflation(problem)
-    return tuple(
-        msgspec.structs.replace(
-            row,
-            inflation=inflations[row.name] if np.isfinite(inflations[row.name]) else None,
-            resembles=_resembled(problem, row.name) if inflations[row.name] >= WEAK else (),
-        )
-        if row.name in inflations
-        else row
-        for row in tabulate(problem.observations, expected)
-    )
-
-
-def variance_inflation(problem: Problem) -> dict[str, float]:
-    """Return 1/ε² of each property of *problem* (dimensionless, >= 1); infinite if others determine it."""
-    return {
-        name: float(own**-2) if own > _ROUNDING_OF_INVERSE else np.inf
-        for name, own in zip(problem.properties, own_parts(problem.matrix), strict=True)
-    }
-
-
-def _resembled(problem: Problem, name: str) -> tuple[str, ...]:
-    """Return the properties with the largest coefficients in the combination closest to *name*, largest first."""
-    column = problem.properties.index(name)
-    others = [other for other in problem.properties if other != name]
-    parts = np.abs(nearest_combination(problem.matrix, column))
-    largest = sorted(zip(parts, others, strict=True), key=lambda pair: (-pair[0], pair[1]))[:_NAMED]
-    return tuple(other for part, other in largest if part >= _SHARE * largest[0][0])
 
 
 # }}}

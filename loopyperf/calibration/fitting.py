@@ -1,16 +1,15 @@
 """Fit models to observations: select, solve, validate, and record everything in fits."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from threadpoolctl import threadpool_limits
 
 from loopyperf.calibration.accuracy import geometric_mean
-from loopyperf.calibration.dependence import property_coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
-from loopyperf.calibration.problem import Coverage, Observation, Problem, Solution, pose_problem
+from loopyperf.calibration.problem import Observation, Problem, Solution, pose_problem
 from loopyperf.calibration.validation import (
     FitRecipe,
     Validated,
@@ -26,29 +25,26 @@ def fit_observations(
     provenance: Provenance,
     observations: Sequence[Observation],
     candidates: Sequence[FitRecipe] | None = None,
-    expected: Iterable[str] = (),
     beyond: Sequence[Observation] = (),
 ) -> tuple[Fit, ...]:
     """Fit each model by its candidate that generalizes best, and return the fits, the best of all first.
 
     *candidates* are by default all for which *observations* have the columns. With a single kernel class nothing can be
-    held out: the first candidate of each model is used, that of pipelines if there is one, without intervals. The
-    coverage, always that of counts, includes *expected* properties. *beyond* are kernels whose time depends on
-    something without a property: they are used only in fits of pipelines, and never for validation. Raises
-    :class:`CalibrationError` if there is nothing to fit, or no candidate.
+    held out: the first candidate of each model is used, that of pipelines if there is one, without intervals. *beyond*
+    are kernels whose time depends on something without a property: they are used only in fits of pipelines, and never
+    for validation. Raises :class:`CalibrationError` if there is nothing to fit, or no candidate.
     """
     rows = tuple(observations)
-    counts = pose_problem(rows)  # checks the observations
+    pose_problem(rows)  # checks the observations
     # The matrices are small: more threads would wait for each other and for other processes.
     with threadpool_limits(1, "blas"):
-        return _fits(provenance, rows, candidates, property_coverage(counts, expected), tuple(beyond))
+        return _fits(provenance, rows, candidates, tuple(beyond))
 
 
 def _fits(
     provenance: Provenance,
     rows: Sequence[Observation],
     candidates: Sequence[FitRecipe] | None,
-    covered: tuple[Coverage, ...],
     beyond: Sequence[Observation],
 ) -> tuple[Fit, ...]:
     chosen = possible(rows) if candidates is None else tuple(candidates)
@@ -67,7 +63,7 @@ def _fits(
         best = [validated.better(), *map(validated.better, models)]
     problems = {each.basis: pose_problem(training_observations(each.basis, rows, beyond), each.basis) for each in best}
     return tuple(
-        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, covered, rows)
+        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, rows)
         for each in dict.fromkeys(best)
     )
 
@@ -78,12 +74,11 @@ def make_fit(
     candidate: FitRecipe,
     solution: Solution,
     validated: Validated | None = None,
-    covered: tuple[Coverage, ...] = (),
     judged: Sequence[Observation] | None = None,
 ) -> Fit:
     """Return the fit that records the *solution* of *problem* found by *candidate*.
 
-    *validated* is of the observations *judged*, by default the problem's; *covered* is their coverage.
+    *validated* is of the observations *judged*, by default the problem's.
     """
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
@@ -111,7 +106,6 @@ def make_fit(
         ),
         cross_validation=None if validated is None else validated.table,
         uncertainty=None if left_out is None else uncertainty(solution, judged or problem.observations, left_out),
-        coverage=covered,
         residuals=tuple(
             Residual(
                 row.kernel_class,

@@ -10,7 +10,6 @@ from loopyperf.calibration.calibrate import calibrate as run_calibration
 from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show
-from loopyperf.cli.coverage_command import coverage_text, show_gaps
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.cli.streams import Form, is_quiet
 from loopyperf.measurement.protocol import Protocol
@@ -31,15 +30,11 @@ from loopyperf.units import in_percent
     type=click.FloatRange(min=0),
     help="Stop measuring after this time; default: when all is measured. Another calibration measures the rest.",
 )
-@click.option(
-    "--coverage", "whole_coverage", is_flag=True, help="Print the kernels that exercise each property, not only gaps."
-)
 @settings.form
 def calibrate_command(
     output: Path | None,
     weights: str,
     minutes: float | None,
-    whole_coverage: bool,
     form: Form,
     **options: Any,
 ) -> None:
@@ -56,12 +51,10 @@ def calibrate_command(
             progress=report,
             **options,
         )
-    coverage = [coverage_text(fit.coverage)] if whole_coverage else []
     if form == "text" and not is_quiet():
-        show_gaps(fit.coverage)
         show(f"timed by the wall clock, {Protocol()}; {noise(fit)}")
         show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
-    print_in(form, lambda: [*coverage, fit.report_text()], fit.records, lambda: fit_document(fit))
+    print_in(form, lambda: [fit.report_text()], fit.records, lambda: fit_document(fit))
 
 
 def noise(fit: Fit) -> str:

@@ -152,15 +152,6 @@ def test_kernels_beyond_the_model_are_measured_but_not_fitted(backend, kernels, 
     assert measured - {(row.kernel_class, row.label) for row in fit.residuals} == {("vectors", "sum")}
 
 
-def test_fit_records_the_properties_of_its_kernels(backend, kernels):
-    rows = {row.name: row for row in calibrate(backend, kernels).coverage}
-    # "sum" in both classes has additions, and "product" multiplications, as has "double"
-    assert (rows["f32 add"].configurations, rows["f32 mul"].configurations) == (2, 4)
-    assert rows["f32 mul"].classes == ("long vectors", "vectors")
-    assert all(row.inflation >= 1 for row in rows.values() if row.configurations)
-    assert rows["f64 div"].gap == "no kernel has it"
-
-
 def test_fit_uses_wall_clock_times_instead_of_device_times(kernels):
     class WithClock(SyntheticBackend):
         def time(self, case, runs):

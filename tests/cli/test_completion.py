@@ -74,7 +74,6 @@ def completions(words: str) -> list[str]:
         ("loopyperf devices sh", ["show"]),
         ("loopyperf devices show nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
         ("loopyperf trace --device nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
-        ("loopyperf coverage --device amd", ["amd-r9-fury"]),
         ("loopyperf calibrate --backend c", ["cuda"]),
         ("loopyperf estimate matmul.py:tiled --backend o", ["opencl"]),
         ("loopyperf train archive.jsonl --base s", ["sampled"]),
@@ -97,7 +96,6 @@ def test_file_arguments_are_completed_by_the_shell(subtests: pytest.Subtests) ->
         "loopyperf estimate matmul.py:tiled --fit = mat",
         "loopyperf report matmul.py:tiled --fit mat",
         "loopyperf rank tiles.py:variants --fit mat",
-        "loopyperf coverage --fit mat",
         "loopyperf validate --from-archive mat",
         "loopyperf train mat",
         "loopyperf trace matmul.py:tiled -o mat",
@@ -111,7 +109,6 @@ def test_file_arguments_are_completed_by_the_shell(subtests: pytest.Subtests) ->
 def test_completion_ignores_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
-    assert completions("loopyperf coverage --device amd") == ["file,amd"]
     assert completions("loopyperf estimate matmul.py:tiled --device amd") == ["file,amd"]
 
 

@@ -252,7 +252,6 @@ BAD_INPUT = {
     ),
     "a device file of an unknown user": (["devices", "show", "~no-body/d.toml"], "cannot read the device file"),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device file"),
-    "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "has no coverage data"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
     "an unknown OpenCL device": (["validate", "--device", "Voodoo 2"], ""),
 }

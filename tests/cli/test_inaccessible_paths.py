@@ -51,7 +51,7 @@ REFUSED: dict[str, Callable[[Path], tuple[object, ...]]] = {
     "description": lambda path: ("estimate", DOUBLED, *OPTIONS[:2], "--device", path / "x.toml", "--model", "roofline"),
     "archive": lambda path: ("fit", path / "archive.jsonl"),
     "archives": lambda path: ("train", path / "archive.jsonl"),
-    "kernels": lambda path: ("coverage", "--kernels", path / "kernels", "--group-size", 256),
+    "kernels": lambda path: ("fit", path / "archive.jsonl", "--kernels", path / "kernels"),
 }
 
 
