@@ -13,7 +13,6 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-from loopyperf.calibration import residual_model
 from loopyperf.stages.cache import CACHE
 
 pytest_plugins = ["tests.answer_fixtures"]
@@ -81,16 +80,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     reasons = Counter(_reason(each.longrepr) for each in skipped)
     for reason, number in reasons.items():
         reporter.write_line(f"NOT TRIED: {number} test{'' if number == 1 else 's'}: {reason}", yellow=True, bold=True)
-
-
-@pytest.fixture(scope="module")
-def few_trees() -> Iterator[None]:
-    """Train small regressors of trees, which takes a fifth of the time; for tests that do not evaluate them."""
-    few = {"n_estimators": (6,), "max_depth": (2, 4)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(residual_model, "RECIPES", {**residual_model.RECIPES, "trees": few})
-        patch.setattr(residual_model, "BOOSTERS", 2)
-        yield
 
 
 @pytest.fixture(autouse=True)

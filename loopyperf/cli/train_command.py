@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from loopyperf.calibration.residual_model import RECIPES, own_residual_models, residual_document, save_residual_model
+from loopyperf.calibration.residual_model import own_residual_models, residual_document, save_residual_model
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in
 from loopyperf.cli.progress import working
@@ -30,14 +30,12 @@ from loopyperf.predict.train import BASES, train_recordings
     metavar="MODEL",
     help="Model to correct: sampled (default if there are samples), overlap, or another.",
 )
-@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Regression method.")
 @settings.form
 def train_command(
     archives: tuple[Path, ...],
     kernels: Path | None,
     output: Path | None,
     base: str | None,
-    recipe: str,
     form: Form,
 ) -> None:
     """Train a residual model, which corrects another model, on archives of measurements.
@@ -47,7 +45,7 @@ def train_command(
     """
     with working("training"):
         files = measurement_kernels(kernels)
-        learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
+        learned = train_recordings([read_archive(each) for each in archives], files, base=base)
     save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
     scores = [{"method": name, **structs.asdict(score)} for name, score in learned.record.scores.items()]
     print_in(form, lambda: [learned.report_text()], lambda: scores, lambda: residual_document(learned))

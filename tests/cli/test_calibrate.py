@@ -17,8 +17,6 @@ from loopyperf.predict.validate import Validation
 from tests.cli.runner import run
 from tests.small_campaign import write_kernel_files
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 PREDICTION = Prediction("k", {"n": 1}, 1e-6, 1.1e-6)
 SYNTHETIC = ("--backend", "synthetic")

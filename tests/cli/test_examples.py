@@ -55,7 +55,6 @@ STAGES = {
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning"),
-    pytest.mark.usefixtures("few_trees"),
 ]
 
 

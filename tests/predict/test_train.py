@@ -26,8 +26,6 @@ from loopyperf.predict import corrected
 from loopyperf.stages.cache import CACHE
 from tests.kernels import doubled, outer_product, summed
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")
 SIZES = (2**14, 2**16, 2**18, 2**20)
@@ -82,7 +80,7 @@ def test_residual_model_can_be_compared_with_other_models(learned: lpp.ResidualM
 def test_scores_are_those_of_held_out_kernels(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
     record = learned.record
     assert (record.slug, record.model, record.base, record.fit) == ("nvidia-v100", "learned", "roofline", None)
-    assert set(record.scores) == {"base", "svr", "trees"}
+    assert set(record.scores) == {"base", "svr"}
     assert record.scores["svr"].median_log_error < record.scores["base"].median_log_error
     assert len(record.rows) == len(rows)
     assert {row.kernel_class for row in record.rows} == {"doubled", *(f"summed_{n}" for n in (1, 8, 24, 64))}

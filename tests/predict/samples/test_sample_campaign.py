@@ -24,8 +24,6 @@ from tests.measurement.synthetic import SyntheticBackend
 from tests.parts_backend import HOST, TICK, WholeAndParts, alike
 from tests.small_campaign import seconds, write_kernel_files
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
 MEASUREMENTS = 33
 """11 kernels at 3 sizes each"""
@@ -81,9 +79,7 @@ def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp
 
 
 @pytest.fixture(scope="module")
-def learned(
-    few_trees: None, finished: bytes, kernels: Path, tmp_path_factory: pytest.TempPathFactory
-) -> lpp.ResidualModel:
+def learned(finished: bytes, kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> lpp.ResidualModel:
     """Return the residual model that is trained on the finished archive."""
     path = tmp_path_factory.mktemp("learned") / "samples.jsonl"
     path.write_bytes(finished)
