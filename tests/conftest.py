@@ -1,6 +1,7 @@
 """Settings of all tests: no test reads or writes the user's data, and none fails because the machine is busy."""
 
 import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -20,6 +21,10 @@ pytest_plugins = ["tests.answer_fixtures"]
 # Test machines are shared: the run time of an example is not meaningful.
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
+
+# Containers often set it; then each process rewrites all asserts, which doubles the time to collect the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No test, and no process that a test starts, reads from the user's cache or writes to it.
 os.environ["LOOPYPERF_CACHE"] = "0"

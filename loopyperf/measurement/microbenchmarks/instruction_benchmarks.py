@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
-from typing import Any, cast
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
@@ -51,7 +50,7 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
     freedom = len(values) - 2
     variance = float(left @ left) / freedom
     # With few values the variance is uncertain: Student's t quantile takes the place of one standard deviation.
-    factor = float(cast("Any", stats.t).ppf(ONE_SIGMA, freedom))
+    factor = float(stdtrit(freedom, ONE_SIGMA))
     errors = factor * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
     intercept, slope = (Estimated(float(value), float(error)) for value, error in zip(line, errors, strict=True))
     return LinearFit(intercept, slope, float(np.abs(left).max()))

@@ -4,6 +4,7 @@ import pickle
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.residual_regression import Features
 from tests.synthetic_training_sets import CLASSES, MADE_UP, examples
 
-pytest.importorskip("sklearn", reason="the extra learn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="learned models are in the extra learn")
 BASE = unfitted_base("made up")
 
 
