@@ -188,7 +188,6 @@ def calibrate(
     protocol: Protocol | None = None,
     counting: Counting = "executed",
     model: str | None = None,
-    non_negative: bool | None = None,
     samples: bool = False,
     minutes: float | None = None,
     progress: ProgressReport | None = None,
@@ -217,8 +216,6 @@ def calibrate(
         How to count operations; see :func:`loopyperf.count`.
     model : str, optional
         Model to fit. The default is the one that generalizes best.
-    non_negative : bool, optional
-        Whether the linear model's weights must be non-negative. The default is the choice that generalizes best.
     samples : bool, optional
         Whether to also sample the first groups of each measured kernel, for :func:`loopyperf.train`. Kernels of
         *archive* that are already measured are only sampled. A warning lists kernels without samples.
@@ -243,8 +240,8 @@ def calibrate(
     IncompatibleRunsError
         *archive* is of another device or protocol.
     ParameterError
-        *samples* is set for a backend that cannot run parts of kernels, *non_negative* for a model other than linear,
-        or *counting* is invalid. Raised before measuring, as are the following errors.
+        *samples* is set for a backend that cannot run parts of kernels, or *counting* is invalid. Raised before
+        measuring, as are the following errors.
     UnknownModelError
         *model* is not a fitted model.
     FitFileError
@@ -257,7 +254,7 @@ def calibrate(
     >>> print(fit)  # doctest: +SKIP
     overlap model of NVIDIA H200 (nvidia-h200): 15 weights of pipelines, from 1,149 measurements, ...
     """
-    check_fitting(model, counting, non_negative)
+    check_fitting(model, counting)
     if minutes is not None and not minutes >= 0:
         raise ParameterError(f"minutes must be a number >= 0, got {minutes!r}")
     if save is not None and (reason := why_unwritable(Path(save), makes_folders=True)):
@@ -278,7 +275,7 @@ def calibrate(
             stacklevel=2,
         )
     report_stage("fitting", progress)
-    fits = fit_recording(recording, files, counting, model, non_negative)
+    fits = fit_recording(recording, files, counting, model)
     save_fits(fits, save)
     if archive is None and not rest:
         keep(path)

@@ -33,7 +33,6 @@ from loopyperf.units import in_percent
 @settings.form
 def calibrate_command(
     output: Path | None,
-    weights: str,
     minutes: float | None,
     form: Form,
     **options: Any,
@@ -46,7 +45,6 @@ def calibrate_command(
     with campaign_bar(None if minutes is None else 60 * minutes) as report:
         fit = run_calibration(
             save=output,
-            non_negative=settings.WEIGHTS[weights],
             minutes=minutes,
             progress=report,
             **options,

@@ -30,7 +30,6 @@ def fit_command(
     kernels: Path | None,
     output: Path | None,
     model: str | None,
-    weights: str,
     counting: Counting,
     prior: str | None,
     form: Form,
@@ -41,7 +40,7 @@ def fit_command(
     """
     with working("fitting"):
         files = measurement_kernels(kernels)
-        fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights], prior)
+        fits = fit_recording(read_archive(archive), files, counting, model, prior)
     save_fits(fits, output)
     fit = fits[0]
     print_in(form, lambda: [fit.report_text()], fit.records, lambda: fit_document(fit))

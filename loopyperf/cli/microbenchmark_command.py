@@ -16,7 +16,6 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.microbenchmarks.measured_description import MeasuredDescription, described_by
 from loopyperf.measurement.microbenchmarks.measured_description import microbenchmark as run_microbenchmarks
-from loopyperf.units import in_percent
 
 
 @click.command(
@@ -66,17 +65,10 @@ def microbenchmark_command(
 def _plain(measured: MeasuredDescription) -> dict[str, Any]:
     """Return the measured parameters as values for JSON."""
     absent = {refusal.name: refusal.reason for refusal in measured.refusals}
-    error = None if measured.prediction is None else measured.prediction.error
-    return {**as_plain_values(measured.device), "absent": absent, "barrier_kernel_error": error}
+    return {**as_plain_values(measured.device), "absent": absent}
 
 
 def _show(measured: MeasuredDescription) -> None:
     show_device(measured.device)
-    if measured.prediction is not None:
-        divisions, error = len(measured.prediction.measured), in_percent(measured.prediction.error)
-        show(
-            f"simulating the iterative barrier kernel with these parameters: mean error {error} over {divisions} "
-            "divisions of warps into groups"
-        )
     for refusal in measured.refusals:
         show(f"not measured: {refusal}", standard_error())

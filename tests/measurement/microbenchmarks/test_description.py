@@ -127,12 +127,6 @@ def test_host_wait_is_recovered(device: Device) -> None:
     assert device.host_wait == pytest.approx(LAUNCH)
 
 
-def test_the_iterative_barrier_kernel_is_predicted(described: MeasuredDescription) -> None:
-    # Simulated once with the true latencies, and once with the recovered ones
-    assert len(described.prediction.measured) == 10
-    assert described.prediction.error < FINITE
-
-
 def test_given_clock_overrides_the_reported_one(archive: Path, device: Device) -> None:
     faster = described_by(archive, clock=2e9).device
     assert faster.clock == 2e9
