@@ -20,9 +20,9 @@ from parts.tables import show, table
 from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
+from loopyperf.calibration.fitting import CANDIDATES
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import CrossValidated, Example, Names, cross_validated, fitted_base, scores
-from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.residual_regression import Features
 
 BASE = fitted_base(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))

@@ -10,9 +10,8 @@ import msgspec
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.fit import Measured, observe, prior_fit, regularized_toward
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import fit_observations, possible
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import possible
 from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import check_options

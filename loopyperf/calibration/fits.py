@@ -132,7 +132,7 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
     at_bound: tuple[str, ...] = ()
     """properties whose weight is 0, the bound of the non-negative fit"""
     candidate: str = ""
-    """name of the candidate (:data:`loopyperf.calibration.validation.CANDIDATES`); empty for other fits"""
+    """name of the candidate (:data:`loopyperf.calibration.fitting.CANDIDATES`); empty for other fits"""
     options: Mapping[str, Setting] = {}
     """options of the solver"""
     residual_summary: ResidualSummary | None = None

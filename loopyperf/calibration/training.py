@@ -9,6 +9,7 @@ import numpy as np
 
 from loopyperf.calibration.accuracy import MAX_FOLDS, median_log_error, splits
 from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import FitRecipe, rounded
 from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
 from loopyperf.calibration.residual_model import (
     BASE,
@@ -22,7 +23,6 @@ from loopyperf.calibration.residual_model import (
     searched,
     trained_regressor,
 )
-from loopyperf.calibration.validation import FitRecipe, rounded
 from loopyperf.errors import CalibrationError
 from loopyperf.models.residual_regression import Features
 

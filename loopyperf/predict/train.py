@@ -18,7 +18,7 @@ from loopyperf.calibration.fit import (
 )
 from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import fit_observations, possible
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.residual_model import (
     SAMPLED,
@@ -26,7 +26,6 @@ from loopyperf.calibration.residual_model import (
     save_residual_model,
 )
 from loopyperf.calibration.training import MIN_CLASSES, Base, Example, fitted_base, learn, unfitted_base
-from loopyperf.calibration.validation import possible
 from loopyperf.device.description import Device
 from loopyperf.errors import (
     CalibrationError,

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
-from loopyperf.calibration.dependence import own_parts, separate
-from loopyperf.calibration.overlap_fit import Solution, solve
+from loopyperf.calibration.overlap_fit import Solution, own_parts, separate, solve
 from loopyperf.calibration.problem import Indistinguishable, Observation, changed_counts, doubts, pose_problem
 
 EXACT = 1e-8

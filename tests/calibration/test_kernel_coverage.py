@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from loopyperf.calibration.dependence import own_parts
+from loopyperf.calibration.overlap_fit import own_parts
 from loopyperf.counts.property_vector import BITS, PAPER_PROPERTIES
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.environment import DeviceLimits

@@ -13,9 +13,9 @@ from loopyperf.calibration.accuracy import (
     Prediction,
     assess,
 )
+from loopyperf.calibration.fitting import CANDIDATES, FitRecipe, cross_validate
 from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import CANDIDATES, FitRecipe, cross_validate
 from loopyperf.errors import CalibrationError
 
 # Stevens and Klöckner, Table 1: (measured, predicted) in ms for sizes a to d, and the printed geometric mean. The

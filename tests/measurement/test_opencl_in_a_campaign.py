@@ -8,8 +8,7 @@ import pytest
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import opencl
 from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device
-from loopyperf.measurement.backends.opencl_program import OpenCLLaunchSequence
+from loopyperf.measurement.backends.opencl import OpenCLBackend, OpenCLLaunchSequence, choose_opencl_device
 from loopyperf.measurement.drift_monitor import cases
 
 from .synthetic import configuration

@@ -10,8 +10,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import KernelFileError
-from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.replay import ReplayBackend
+from loopyperf.measurement.archive import Archive, ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.microbenchmarks.measured_description import described_by, microbenchmark
 from loopyperf.measurement.protocol import Protocol

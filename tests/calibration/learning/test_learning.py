@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from loopyperf.calibration.fitting import CANDIDATES
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.calibration.training import (
@@ -22,7 +23,6 @@ from loopyperf.calibration.training import (
     scores,
     unfitted_base,
 )
-from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.residual_regression import Features
 from tests.synthetic_training_sets import CLASSES, MADE_UP, examples

@@ -11,8 +11,7 @@ from msgspec import structs
 
 from loopyperf.device.description import Device
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.archive import Recording, read_archive
-from loopyperf.measurement.backends.replay import ReplayBackend
+from loopyperf.measurement.archive import Recording, ReplayBackend, read_archive
 from loopyperf.measurement.microbenchmarks.instruction_benchmarks import Latencies, instructions
 from loopyperf.measurement.microbenchmarks.measured_description import (
     MeasuredDescription,
