@@ -8,7 +8,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -50,46 +50,14 @@ SAMPLING = "sampling"
 """name of the stage in progress reports"""
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Measurements without samples for training."""
-
-    whole: tuple[str, ...]
-    """kernel classes of kernels that were run completely because they have too few groups, one entry per measurement"""
-    refusals: tuple[str, ...]
-    """reasons why other kernels cannot be sampled, in sentences"""
-
-    def __str__(self) -> str:
-        """Return a description; empty if there are none."""
-        remarks: list[str] = []
-        if self.whole:
-            classes = ", ".join(f"{name} ({number})" for name, number in sorted(Counter(self.whole).items()))
-            remarks.append(
-                f"{len(self.whole)} measurements were run completely and cannot be used for training, because of too "
-                f"few groups or dominant launch overhead: {classes}"
-            )
-        if self.refusals:
-            remarks.append(f"{len(self.refusals)} measurements have no samples: {'; '.join(self.refusals)}")
-        return "; ".join(remarks)
-
-
-def checked_parts(machine: object, name: str) -> RunsParts:
-    """Return *machine*, the backend *name*; raises :class:`ParameterError` if it cannot run parts of kernels."""
-    if not isinstance(machine, RunsParts):
-        raise ParameterError(
-            f"samples need a backend that runs parts of kernels, got {name!r}; omit samples, or use 'opencl' or 'cuda'"
-        )
-    return machine
-
-
 def sample_measured(
     machine: RunsParts,
     whole: Backend,
     files: Iterable[KernelFile],
     archive: Archive,
     progress: Callable[[Progress], None] | None = None,
-) -> Skipped:
-    """Sample the measured kernels of *archive* that have no samples yet, and return those without samples.
+) -> str:
+    """Sample the measured kernels of *archive* that have no samples yet, and say which cannot be used for training.
 
     *whole*, a backend of the same device, times the reference kernel. Samples taken while the device was slow are
     repeated as often as the archive's protocol repeats measurements; the last ones are kept. *progress* is called
@@ -115,7 +83,17 @@ def sample_measured(
     if progress is not None and wanted:
         progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label, SAMPLING))
     taken = (archive.samples[key] for key in wanted if key in archive.samples)
-    return Skipped(tuple(each.kernel_class for each in taken if each.is_whole), tuple(refusals))
+    whole = Counter(each.kernel_class for each in taken if each.is_whole)
+    remarks: list[str] = []
+    if whole:
+        classes = ", ".join(f"{name} ({number})" for name, number in sorted(whole.items()))
+        remarks.append(
+            f"{whole.total()} measurements were run completely and cannot be used for training, because of too few "
+            f"groups or dominant launch overhead: {classes}"
+        )
+    if refusals:
+        remarks.append(f"{len(refusals)} measurements have no samples: {'; '.join(refusals)}")
+    return "; ".join(remarks)
 
 
 def made_once(configuration: Configuration) -> Configuration:
@@ -139,19 +117,6 @@ def sampling_task(machine: RunsParts, case: BenchmarkCase) -> SamplingTask:
     return SamplingTask(machine, case, kernel, sizes, Typical({}))
 
 
-def sampled_record(case: BenchmarkCase, taken: SampledKernel, run: str) -> Sampled:
-    """Return the record of the samples *taken* of *case* in the run with the id *run*."""
-    return Sampled(
-        run=run,
-        kernel_class=case.kernel_class,
-        label=case.configuration.label,
-        sizes={name: int(value) for name, value in case.sizes.items()},
-        programs=taken.programs,
-        launching=taken.launching,
-        taken=datetime.now(UTC),
-    )
-
-
 def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archive: Archive) -> list[str]:
     """Record samples of *case*; return the reason if there are none."""
     try:
@@ -163,7 +128,17 @@ def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archiv
     if not taken.programs:
         return [f"{case}: no groups are launched"]
     archive.append(*watch.records())
-    archive.append_samples(sampled_record(case, taken, archive.run.id))
+    archive.append_samples(
+        Sampled(
+            run=archive.run.id,
+            kernel_class=case.kernel_class,
+            label=case.configuration.label,
+            sizes={name: int(value) for name, value in case.sizes.items()},
+            programs=taken.programs,
+            launching=taken.launching,
+            taken=datetime.now(UTC),
+        )
+    )
     return []
 
 
@@ -286,10 +261,15 @@ def _sampling(
     machine: Backend, files: Sequence[KernelFile], progress: ProgressReport | None
 ) -> Callable[[Archive], None]:
     """Return a function that samples the measured kernels of an archive and warns of those without samples."""
-    parts = checked_parts(machine, machine.environment.backend)
+    if not isinstance(machine, RunsParts):
+        raise ParameterError(
+            f"samples need a backend that runs parts of kernels, got {machine.environment.backend!r}; omit samples, or "
+            "use 'opencl' or 'cuda'"
+        )
+    parts = machine
 
     def afterwards(archive: Archive) -> None:
-        if message := str(sample_measured(parts, machine, files, archive, progress)):
+        if message := sample_measured(parts, machine, files, archive, progress):
             warnings.warn(message, LoopyperfWarning, stacklevel=4)
 
     return afterwards

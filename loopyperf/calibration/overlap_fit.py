@@ -86,7 +86,8 @@ def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[li
     one, so that the choice is deterministic.
     """
     scale = np.linalg.norm(matrix, axis=0)
-    columns = _unit_columns(matrix)
+    # The triangular factor of the unit columns has the same geometry in a minimal number of rows.
+    columns = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: matrix.shape[1]]
     kept = _kept(columns, tolerance)
     left_out = [column for column in range(len(names)) if column not in kept]
     relations: dict[str, dict[str, float]] = {}
@@ -109,16 +110,13 @@ def own_parts(columns: Matrix) -> Vector:
     return 1 / np.linalg.norm(turned.T / lengths, axis=1)
 
 
-def _unit_columns(matrix: Matrix) -> Matrix:
-    """Return the triangular factor of the unit columns, which has the same geometry in a minimal number of rows."""
-    scale = np.linalg.norm(matrix, axis=0)
-    return cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: matrix.shape[1]]
-
-
 def _kept(columns: Matrix, tolerance: float) -> list[int]:
     kept = list(range(columns.shape[1]))
     for combine in (non_negative_least_squares, least_squares):
-        suspects = _suspects(columns, kept, tolerance)
+        # Excluding some columns brings no other one closer to the rest. A non-negative combination, which is slow to
+        # compute, is no closer than an unrestricted one.
+        own = own_parts(columns[:, kept])
+        suspects = {column for column, part in zip(kept, own, strict=True) if part <= 2 * tolerance}
         for column in reversed(tuple(kept)):
             others = [other for other in kept if other != column]
             if others and column in suspects:
@@ -126,15 +124,6 @@ def _kept(columns: Matrix, tolerance: float) -> list[int]:
                 distance = np.linalg.norm(target - columns[:, others] @ combine(columns[:, others], target))
                 kept = others if distance <= tolerance else kept
     return kept
-
-
-def _suspects(columns: Matrix, kept: list[int], tolerance: float) -> set[int]:
-    """Return those of the *kept* columns that may be within *tolerance* of a combination of the others.
-
-    Excluding some of them brings no other column closer to the rest. A non-negative combination, which is slow to
-    compute, is no closer than an unrestricted one.
-    """
-    return {column for column, own in zip(kept, own_parts(columns[:, kept]), strict=True) if own <= 2 * tolerance}
 
 
 def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:
@@ -448,6 +437,9 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
     posed = _of_counts(problem) if problem.basis == "counts" else _of_pipelines(problem, prior)
     found = _best(posed.task, posed.first)
     *best, sharpness = found.parameters.tolist()
+    slopes, factors = found.evaluation.jacobian(), np.append(posed.scales, 1.0)
+    # If nothing depends on the sharpness, its variance is 0 in the pseudo-inverse, which avoids infinite entries.
+    covariance = cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)
     singular = np.linalg.svd(posed.task.amounts / posed.task.measured[:, None], compute_uv=False)
     # Some of the prior's pipelines have no measurements.
     nonzero = singular[singular > np.finfo(float).eps * singular[0]]
@@ -455,7 +447,7 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
     return Solution(
         model="overlap",
         weights=dict(zip(posed.columns, (best * posed.scales).tolist(), strict=True)),
-        covariance=_covariance(found, posed.scales),
+        covariance=covariance,
         undetermined=posed.undetermined,
         absent=problem.absent,
         rank=len(posed.columns),
@@ -544,10 +536,3 @@ def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix, center: Ve
     measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
     sides = tuple(side(name, problem.basis) for name in columns)
     return _Fitted(scaled * measured[:, None], measured, sides, center, ridge)
-
-
-def _covariance(found: SolverResult, scales: Vector) -> Matrix:
-    """Return the covariance of the weights and the sharpness, for errors of variance 1."""
-    slopes, factors = found.evaluation.jacobian(), np.append(scales, 1.0)
-    # If nothing depends on the sharpness, its variance is 0 in the pseudo-inverse, which avoids infinite entries.
-    return cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)

@@ -27,7 +27,7 @@ from typing import Any, Self
 from loopyperf.errors import ArchiveError, IncompatibleRunsError, MeasurementError
 from loopyperf.files import os_reason
 from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
-from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes, around, decode, encode, noise_floor
+from loopyperf.measurement.records import Key, Measurement, Run, Sampled, around, decode, encode, noise_floor, standing
 
 PACKED: Mapping[bytes, Callable[[Any], AbstractContextManager[Any]]] = {
     b"\x1f\x8b": gzip.open,
@@ -54,7 +54,11 @@ class Recording:
     @cached_property
     def completed(self) -> Mapping[Key, Measurement]:
         """Return probes and measurements by key, the best repeat of each."""
-        return Takes(self.measurements).completed
+        repeats: dict[Key, list[Measurement]] = {}
+        for measurement in self.measurements:
+            if measurement.kind != "yardstick":
+                repeats.setdefault(measurement.key, []).append(measurement)
+        return {key: standing(taken) for key, taken in repeats.items()}
 
     @property
     def standing(self) -> tuple[Measurement, ...]:
@@ -118,20 +122,24 @@ class Archive:
         with ExitStack() as cleanup:
             self._file = _open_locked(path)
             cleanup.callback(self._file.close)
-            _check_uncompressed(self._file.peek(LONGEST_MAGIC), path)
+            if self._file.peek(LONGEST_MAGIC).startswith(tuple(PACKED)):
+                raise ArchiveError(f"{path} is compressed and cannot be appended to; decompress it or use another path")
             recording, self._bytes = _read(self._file, path)
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
             self._file.truncate(self._bytes)
             self._measurements = list(recording.measurements)
             self._samples = _by_key(recording.sampled)
-            self._takes = Takes(recording.measurements)
+            self._repeats: dict[Key, list[Measurement]] = defaultdict(list)
+            for measurement in recording.measurements:
+                self._repeats[measurement.key].append(measurement)
+            self._completed = dict(recording.completed)
             self._append(encode(run))
             cleanup.pop_all()
 
     @property
     def completed(self) -> Mapping[Key, Measurement]:
         """Return probes and measurements of this and earlier runs by key, the best repeat of each."""
-        return self._takes.completed
+        return MappingProxyType(self._completed)
 
     @property
     def samples(self) -> Mapping[Key, Sampled]:
@@ -145,14 +153,16 @@ class Archive:
 
     def takes(self, key: Key) -> Sequence[Measurement]:
         """Return all repeats of *key*, in order."""
-        return self._takes.of(key)
+        return tuple(self._repeats.get(key, ()))
 
     def append(self, *measurements: Measurement) -> None:
         """Record *measurements* in this order and return when they are on disk."""
         self._append(b"".join(map(encode, measurements)))
         for measurement in measurements:
             self._measurements.append(measurement)
-            self._takes.add(measurement)
+            if measurement.kind != "yardstick":
+                self._repeats[measurement.key].append(measurement)
+                self._completed[measurement.key] = standing(self._repeats[measurement.key])
 
     def append_samples(self, sampled: Sampled) -> None:
         """Record *sampled* and return when it is on disk."""
@@ -232,11 +242,6 @@ def _unreadable(path: Path, error: Exception) -> ArchiveError:
     )
 
 
-def _check_uncompressed(content: bytes, path: Path) -> None:
-    if content.startswith(tuple(PACKED)):
-        raise ArchiveError(f"{path} is compressed and cannot be appended to; decompress it or use another path")
-
-
 # }}}
 
 
@@ -252,7 +257,10 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
     measured: set[Key] = set()
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
-            _check_cut_off(line, path)
+            if line[: len(LINE_START)] != LINE_START[: len(line)]:  # a file of another kind must not be truncated
+                raise ArchiveError(
+                    f"{path} is not a measurement archive: it ends in {line[:40]!r}; use another archive path"
+                )
             break
         complete += len(line)
         try:
@@ -283,14 +291,6 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
 
 def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:
     return {each.key: each for each in sampled}
-
-
-def _check_cut_off(partial_line: bytes, path: Path) -> None:
-    # Do not truncate a file that is not an archive.
-    if partial_line[: len(LINE_START)] != LINE_START[: len(partial_line)]:
-        raise ArchiveError(
-            f"{path} is not a measurement archive: it ends in {partial_line[:40]!r}; use another archive path"
-        )
 
 
 def _check_same_device_and_protocol(earlier: tuple[Run, ...], run: Run, path: Path) -> None:

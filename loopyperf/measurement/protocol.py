@@ -30,20 +30,16 @@ def sizes_to_measure(configuration: Configuration, probe: Probe, shortest: float
         if seconds is None or seconds > longest:
             break
         if seconds >= shortest:
-            yield from _upwards(configuration, index, probe, longest)
+            yield sizes
+            for larger in configuration.sizes[index :: configuration.stride][1 : configuration.steps]:
+                seconds = probe(larger)
+                if seconds is None or seconds > longest:
+                    return
+                yield larger
             return
         fitting = index
     if fitting is not None:
         yield configuration.sizes[fitting]
-
-
-def _upwards(configuration: Configuration, first: int, probe: Probe, longest: float) -> Iterator[Sizes]:
-    yield configuration.sizes[first]
-    for sizes in configuration.sizes[first :: configuration.stride][1 : configuration.steps]:
-        seconds = probe(sizes)
-        if seconds is None or seconds > longest:
-            return
-        yield sizes
 
 
 # }}}
@@ -131,9 +127,6 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
             raise MeasurementError(
                 f"longest_run must be > 0 and overhead_factor >= 0; got {self.longest_run} and {self.overhead_factor}"
             )
-        self._check_repetition()
-
-    def _check_repetition(self) -> None:
         if self.fewest < 1:
             raise MeasurementError(f"fewest must be >= 1, got {self.fewest}")
         for name in ("stable", "budget", "yardstick_runs", "slow", "repeats", "patience"):
@@ -154,8 +147,11 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
             return min(left, self.dropped + self.fewest)
         counted, spent = sorted(samples[self.dropped :]), sum(samples)
         within = self.stable * (BUDGET_TOLERANCE if spent >= self.budget else 1)
-        if len(counted) >= self.fewest and (_is_met_again(counted, within) or spent >= 2 * self.budget):
-            return 0
+        if len(counted) >= self.fewest:
+            again = counted[min(REPRODUCED, len(counted)) - 1]
+            is_reproduced = len(counted) > 1 and again <= counted[0] * (1 + within)
+            if is_reproduced or spent >= 2 * self.budget:
+                return 0
         return min(left, BATCH)
 
     def further_probe_runs(self, samples: Sequence[float]) -> int:
@@ -203,11 +199,6 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         """Return a description, such as ``"at most 30 runs, the first 4 dropped, warm caches, order of seed 0"``."""
         order = "order of the files" if self.seed is None else f"order of seed {self.seed}"
         return f"at most {self.runs} runs, the first {self.dropped} dropped, warm caches, {order}"
-
-
-def _is_met_again(ordered: Sequence[float], within: float) -> bool:
-    again = ordered[min(REPRODUCED, len(ordered)) - 1]
-    return len(ordered) > 1 and again <= ordered[0] * (1 + within)
 
 
 # }}}

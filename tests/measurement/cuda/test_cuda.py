@@ -125,21 +125,6 @@ def test_column_major_array_is_passed_without_conversion(machine: FakeCuPy) -> N
     np.testing.assert_array_equal(a, columns.arguments(np.random.default_rng(0), {"n": 5})["a"].T.ravel())
 
 
-def test_a_kernel_is_compiled_once_for_all_its_sizes(backend: CudaBackend, machine: FakeCuPy) -> None:
-    built: list[int] = []
-
-    def build() -> lp.TranslationUnit:
-        built.append(1)
-        return scale_kernel()
-
-    measured = configuration(build=build)
-    for n in (16, 32, 16):
-        backend.time(BenchmarkCase("test", measured, {"n": n}), 2)
-    # the hold kernel is a module, too
-    assert (len(built), len(machine.modules)) == (1, 2)
-    assert machine.kernels() == 13 * ["scale"]
-
-
 def test_each_launch_requests_the_dynamic_local_memory(machine: FakeCuPy) -> None:
     program = CudaProgram(reversal())
     launches = program.launches({"a": 0, "b": 0, "s": 0.25, "n": 64}, machine.empty_bytes)
@@ -211,14 +196,6 @@ def test_compile_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy)
     machine.refusal = "kern.cu(3): error: identifier is undefined"
     with pytest.raises(MeasurementError, match=r'scale, "group 16", n=16: kern\.cu\(3\): error'):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
-
-
-def test_scheduling_error_names_the_kernel(backend: CudaBackend) -> None:
-    def build() -> lp.TranslationUnit:
-        return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
-
-    with pytest.raises(MeasurementError, match='untyped, "group 16", n=16: '):
-        backend.time(BenchmarkCase("untyped", configuration(build=build), {"n": 16}), 2)
 
 
 def test_launch_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
