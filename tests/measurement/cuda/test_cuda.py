@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.backends import cuda_program, open_backend
+from loopyperf.measurement.backends import cuda, open_backend
 from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.cuda_program import SHORTEST_HOLD, CudaLaunchSequence, CudaProgram
+from loopyperf.measurement.backends.cuda import SHORTEST_HOLD, CudaBackend, CudaLaunchSequence, CudaProgram
 
 from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
 from ..synthetic import configuration, scale_kernel
@@ -166,14 +165,14 @@ def test_hold_is_extended_if_a_run_is_not_queued_in_time(
     backend: CudaBackend, machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One run on the host's clock; then queuing takes 1 ms once, and 10 µs after that.
-    monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
+    monkeypatch.setattr(cuda, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
     assert len(backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1).device) == 1
     held = [int(launch[3][0]) for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, 100_000, 4_000_000]
 
 
 def test_host_that_is_always_too_slow_raises(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 0.5))
+    monkeypatch.setattr(cuda, "perf_counter", SlowHost(1e-6, 0.5))
     with pytest.raises(MeasurementError, match=r"n=16: .* queuing one run took the host 0\.5 s"):
         backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
 

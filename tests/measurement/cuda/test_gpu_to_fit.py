@@ -9,7 +9,7 @@ from loopyperf.calibration.archived import observations, provenance
 from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import pose_problem
 from loopyperf.measurement.archive import Archive, Recording, read_archive
-from loopyperf.measurement.backends import cuda_program, open_backend
+from loopyperf.measurement.backends import cuda, open_backend
 from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.backends.cuda import CudaBackend
 from loopyperf.measurement.campaign import run_campaign
@@ -31,7 +31,7 @@ def gpu(machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """Return a GPU whose times grow linearly with the number of groups, on the host's clock, too."""
     machine.effects["scale"] = scale
     machine.duration, machine.seconds_of_group = LAUNCH, GROUP
-    monkeypatch.setattr(cuda_program, "perf_counter", lambda: machine.seconds)
+    monkeypatch.setattr(cuda, "perf_counter", lambda: machine.seconds)
     return CudaBackend(device="h100")
 
 
