@@ -83,12 +83,12 @@ def sample_measured(
     if progress is not None and wanted:
         progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label, SAMPLING))
     taken = (archive.samples[key] for key in wanted if key in archive.samples)
-    whole = Counter(each.kernel_class for each in taken if each.is_whole)
+    complete = Counter(each.kernel_class for each in taken if each.is_whole)
     remarks: list[str] = []
-    if whole:
-        classes = ", ".join(f"{name} ({number})" for name, number in sorted(whole.items()))
+    if complete:
+        classes = ", ".join(f"{name} ({number})" for name, number in sorted(complete.items()))
         remarks.append(
-            f"{whole.total()} measurements were run completely and cannot be used for training, because of too few "
+            f"{complete.total()} measurements were run completely and cannot be used for training, because of too few "
             f"groups or dominant launch overhead: {classes}"
         )
     if refusals:
