@@ -19,7 +19,7 @@ import numpy as np
 from parts.corpus import Member, own_members
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.backends.cuda_program import CudaProgram
+from loopyperf.measurement.backends.cuda import CudaProgram
 from loopyperf.measurement.environment import Configuration
 
 

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.archived import fitted_observations
+from loopyperf.calibration.fitting import FitRecipe, possible
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import FitRecipe, possible
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 

@@ -11,14 +11,17 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import parts  # noqa: F401 - turns the cache off
 from papers import barriers, example_kernel, matrix_multiplication, staircase
-from papers.pictures import PICTURES, Row
 
 from loopyperf.device.device_library import load_device
 from loopyperf.pipeline import what_if
+
+Row = dict[str, Any]
 
 BARRIER_GPUS = {"Fermi": "nvidia-tesla-c2050", "Kepler": "nvidia-gtx-650-ti", "Pascal": "nvidia-gtx-1060"}
 """Lemeire et al., Table 8; Fig. 16 shows the first and the last"""
@@ -86,6 +89,7 @@ FIGURES: dict[str, Callable[[], Iterable[Row]]] = {
 
 def main(folder: Path) -> None:
     """Write the data and plots of all figures to *folder*, and print the data."""
+    pictures = import_module("papers.pictures").PICTURES  # not above: matplotlib takes long to import
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in FIGURES.items():
         begin = time.perf_counter()
@@ -94,7 +98,7 @@ def main(folder: Path) -> None:
             writer = csv.DictWriter(file, fieldnames=list(found[0]))
             writer.writeheader()
             writer.writerows(found)
-        PICTURES[name](found).savefig(folder / f"{name}.svg")
+        pictures[name](found).savefig(folder / f"{name}.svg")
         print(f"\n{name}: {len(found)} rows in {time.perf_counter() - begin:.0f} s")
         print(" | ".join(found[0]))
         for row in found:

@@ -20,8 +20,8 @@ from parts.tables import show, table
 from parts.titan_v import DEVICE, FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
+from loopyperf.calibration.fitting import FitRecipe, cross_validate, possible
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import FitRecipe, cross_validate, possible
 
 INTERVAL = ("in 80 % interval", "upper end / prediction", "no interval")
 """headers: share of measured times in the interval, median of its upper end over the prediction, kernels without one"""

@@ -20,13 +20,13 @@ from parts.tables import show, table
 from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
+from loopyperf.calibration.fitting import CANDIDATES
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import CrossValidated, Example, Names, cross_validated, fitted_base, scores
-from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.residual_regression import Features
 
 BASE = fitted_base(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))
-NAMES = {"base": "overlap of pipelines", "svr": "with ε-SVR", "trees": "with trees"}
+NAMES = {"base": "overlap of pipelines", "svr": "with ε-SVR"}
 
 
 def by_einsum(examples: Sequence[Example]) -> list[Example]:
@@ -47,10 +47,10 @@ def comparison(observations: Sequence[Observation], rows: Sequence[Example], val
     """Return the accuracy of the base model alone and with corrections; ranks and regret are computed within groups."""
     found = table("", *FIGURES, "explained")
     scored = scores(rows, validated)
-    every: dict[str, Vector] = {"base": validated.base, **validated.learned}
+    every: dict[str, Vector] = {"base": validated.base, "svr": validated.corrected}
     for name, seconds in every.items():
         predicted = np.maximum(seconds, np.finfo(float).tiny)
-        found.add_row(NAMES.get(name, name), *figures(predicted, observations), f"{scored[name].explained:.0%}")
+        found.add_row(NAMES[name], *figures(predicted, observations), f"{scored[name].explained:.0%}")
     return found
 
 

@@ -18,9 +18,8 @@ from parts.titan_v import DEVICE, FIGURES, Analysis, add_files, figures, gathere
 from rich.table import Table
 
 from loopyperf.calibration.fits import Fit, Provenance, widths
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import CANDIDATES, fit_observations
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.linear import sensitivity
 
 APART = 1.5

@@ -23,9 +23,8 @@ from parts.titan_v import DEVICE, FEWEST, FIGURES, Row, add_files, figures, gath
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import folds
 from loopyperf.calibration.fits import Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import CANDIDATES, cross_validate, fit_observations
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import CANDIDATES, cross_validate
 
 PIPELINES = [each for each in CANDIDATES if each.name == "overlap of pipelines"]
 REGRET, PROBABILITIES = 0.05, (0.5, 0.8, 0.9)

@@ -1,6 +1,7 @@
 """Settings of all tests: no test reads or writes the user's data, and none fails because the machine is busy."""
 
 import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -13,7 +14,6 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-from loopyperf.calibration import residual_model
 from loopyperf.stages.cache import CACHE
 
 pytest_plugins = ["tests.answer_fixtures"]
@@ -21,6 +21,10 @@ pytest_plugins = ["tests.answer_fixtures"]
 # Test machines are shared: the run time of an example is not meaningful.
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
+
+# Containers often set it; then each process rewrites all asserts, which doubles the time to collect the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No test, and no process that a test starts, reads from the user's cache or writes to it.
 os.environ["LOOPYPERF_CACHE"] = "0"
@@ -81,16 +85,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     reasons = Counter(_reason(each.longrepr) for each in skipped)
     for reason, number in reasons.items():
         reporter.write_line(f"NOT TRIED: {number} test{'' if number == 1 else 's'}: {reason}", yellow=True, bold=True)
-
-
-@pytest.fixture(scope="module")
-def few_trees() -> Iterator[None]:
-    """Train small regressors of trees, which takes a fifth of the time; for tests that do not evaluate them."""
-    few = {"n_estimators": (6,), "max_depth": (2, 4)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(residual_model, "RECIPES", {**residual_model.RECIPES, "trees": few})
-        patch.setattr(residual_model, "BOOSTERS", 2)
-        yield
 
 
 @pytest.fixture(autouse=True)

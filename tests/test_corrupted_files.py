@@ -42,8 +42,6 @@ from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled
 from tests.stages.test_profiles import FORMS as PROFILES
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 MUTATIONS = int(os.environ.get("MUTATIONS", "100"))
 """number of changed files of each kind"""
 ALL = max(MUTATIONS, 1000)

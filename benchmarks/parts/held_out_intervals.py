@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from loopyperf.calibration.fits import Fit, Provenance, widths
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import FitRecipe, fit_observations
 from loopyperf.calibration.problem import Observation, Vector
-from loopyperf.calibration.validation import FitRecipe
 from loopyperf.errors import CalibrationError
 from loopyperf.models.linear import sensitivity
 from loopyperf.models.result import LEVEL

@@ -172,7 +172,7 @@ class ClassErrors(msgspec.Struct, frozen=True):
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
-    """Errors of all candidates on held-out kernel classes (:mod:`loopyperf.calibration.validation`)."""
+    """Errors of all candidates on held-out kernel classes (:mod:`loopyperf.calibration.fitting`)."""
 
     classes: tuple[ClassErrors, ...]
     """errors on each class"""

@@ -7,20 +7,17 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from loopyperf.calibration.accuracy import PLAIN
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.fit import Measured, observe, prior_fit, regularized_toward
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import fit_observations, possible
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import possible
 from loopyperf.compiler.cuda_code import for_cuda
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.item import PAPER_PROPERTIES
 from loopyperf.counts.kernel_counts import check_options
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import a_processor, description_or_none
-from loopyperf.errors import CalibrationError, ParameterError
+from loopyperf.errors import CalibrationError
 from loopyperf.kernel import Program
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.campaign import EMPTY_KERNEL
@@ -40,17 +37,15 @@ def fit_recording(
     files: Sequence[KernelFile],
     counting: Counting = "executed",
     model: str | None = None,
-    non_negative: bool | None = None,
     prior: FitChoice | None = None,
 ) -> tuple[Fit, ...]:
     """Fit each model to all measurements of an archive, and return the fits, the one that generalizes best first.
 
-    *model* restricts the fits to one model; *non_negative* selects whether the linear model's weights may be negative.
-    With *prior*, only pipelines are fitted, with weights regularized toward the prior's, as in :func:`loopyperf.fit`.
-    Raises :class:`CalibrationError` if there is nothing to fit, and the errors of :func:`check_fitting` and
-    :func:`loopyperf.calibration.fit.prior_fit`.
+    *model* restricts the fits to one model. With *prior*, only pipelines are fitted, with weights regularized toward
+    the prior's, as in :func:`loopyperf.fit`. Raises :class:`CalibrationError` if there is nothing to fit, and the
+    errors of :func:`check_fitting` and :func:`loopyperf.calibration.fit.prior_fit`.
     """
-    check_fitting(model, counting, non_negative)
+    check_fitting(model, counting)
     believed = prior_fit(prior, model)
     rows, further = fitted_observations(recording, files, counting)
     origin = provenance(recording, counting)
@@ -58,28 +53,19 @@ def fit_recording(
         origin = msgspec.structs.replace(
             origin, source=f"{origin.source}; regularized toward the fit of {believed.slug}"
         )
-        return fit_observations(origin, rows, regularized_toward(believed, rows), PAPER_PROPERTIES, further)
-    left = (
-        each
-        for each in possible(rows, model)
-        if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
-    )
-    return fit_observations(origin, rows, tuple(left), PAPER_PROPERTIES, further)
+        return fit_observations(origin, rows, regularized_toward(believed, rows), further)
+    return fit_observations(origin, rows, possible(rows, model), further)
 
 
-def check_fitting(model: str | None, counting: Counting, non_negative: bool | None) -> None:
+def check_fitting(model: str | None, counting: Counting) -> None:
     """Check the options of a fit before anything is measured.
 
     :raises UnknownModelError: the model is not fitted.
-    :raises ParameterError: *counting* is invalid, or *non_negative* is given for a model whose weights are never
-        negative.
+    :raises ParameterError: *counting* is invalid.
     """
     check_options(counting)
-    if model is not None and not find_fitted_model(model).is_weighted_sum and non_negative is not None:
-        raise ParameterError(
-            f"non_negative is an option of the linear model, got model {model!r}, whose weights are never negative; "
-            "omit it"
-        )
+    if model is not None:
+        find_fitted_model(model)
 
 
 def load_observations(

@@ -7,8 +7,8 @@ Measurements with samples reveal the error of the sampled model, which a residua
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -18,14 +18,11 @@ import numpy as np
 from loopyperf.calibration.archived import check_fitting, fit_recording
 from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.problem import Coverage, tabulate
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.item import PAPER_PROPERTIES
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import BackendError, FitFileError, LoopyperfError, LoopyperfWarning, ParameterError
 from loopyperf.files import why_unwritable
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import SEED, Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.campaign import (
@@ -38,12 +35,12 @@ from loopyperf.measurement.campaign import (
     unfinished_archive,
 )
 from loopyperf.measurement.drift_monitor import DriftMonitor
-from loopyperf.measurement.environment import Arguments, Configuration, DeviceLimits, Sizes
+from loopyperf.measurement.environment import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.samples import SampledKernel, SamplingTask, take_samples
-from loopyperf.stages.case import Case, count, prepared
+from loopyperf.stages.case import Case, prepared
 from loopyperf.stages.timing import groups_at_once
 from loopyperf.units import listed, number_of
 
@@ -53,46 +50,14 @@ SAMPLING = "sampling"
 """name of the stage in progress reports"""
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Measurements without samples for training."""
-
-    whole: tuple[str, ...]
-    """kernel classes of kernels that were run completely because they have too few groups, one entry per measurement"""
-    refusals: tuple[str, ...]
-    """reasons why other kernels cannot be sampled, in sentences"""
-
-    def __str__(self) -> str:
-        """Return a description; empty if there are none."""
-        remarks: list[str] = []
-        if self.whole:
-            classes = ", ".join(f"{name} ({number})" for name, number in sorted(Counter(self.whole).items()))
-            remarks.append(
-                f"{len(self.whole)} measurements were run completely and cannot be used for training, because of too "
-                f"few groups or dominant launch overhead: {classes}"
-            )
-        if self.refusals:
-            remarks.append(f"{len(self.refusals)} measurements have no samples: {'; '.join(self.refusals)}")
-        return "; ".join(remarks)
-
-
-def checked_parts(machine: object, name: str) -> RunsParts:
-    """Return *machine*, the backend *name*; raises :class:`ParameterError` if it cannot run parts of kernels."""
-    if not isinstance(machine, RunsParts):
-        raise ParameterError(
-            f"samples need a backend that runs parts of kernels, got {name!r}; omit samples, or use 'opencl' or 'cuda'"
-        )
-    return machine
-
-
 def sample_measured(
     machine: RunsParts,
     whole: Backend,
     files: Iterable[KernelFile],
     archive: Archive,
     progress: Callable[[Progress], None] | None = None,
-) -> Skipped:
-    """Sample the measured kernels of *archive* that have no samples yet, and return those without samples.
+) -> str:
+    """Sample the measured kernels of *archive* that have no samples yet, and say which cannot be used for training.
 
     *whole*, a backend of the same device, times the reference kernel. Samples taken while the device was slow are
     repeated as often as the archive's protocol repeats measurements; the last ones are kept. *progress* is called
@@ -118,7 +83,17 @@ def sample_measured(
     if progress is not None and wanted:
         progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label, SAMPLING))
     taken = (archive.samples[key] for key in wanted if key in archive.samples)
-    return Skipped(tuple(each.kernel_class for each in taken if each.is_whole), tuple(refusals))
+    complete = Counter(each.kernel_class for each in taken if each.is_whole)
+    remarks: list[str] = []
+    if complete:
+        classes = ", ".join(f"{name} ({number})" for name, number in sorted(complete.items()))
+        remarks.append(
+            f"{complete.total()} measurements were run completely and cannot be used for training, because of too few "
+            f"groups or dominant launch overhead: {classes}"
+        )
+    if refusals:
+        remarks.append(f"{len(refusals)} measurements have no samples: {'; '.join(refusals)}")
+    return "; ".join(remarks)
 
 
 def made_once(configuration: Configuration) -> Configuration:
@@ -142,19 +117,6 @@ def sampling_task(machine: RunsParts, case: BenchmarkCase) -> SamplingTask:
     return SamplingTask(machine, case, kernel, sizes, Typical({}))
 
 
-def sampled_record(case: BenchmarkCase, taken: SampledKernel, run: str) -> Sampled:
-    """Return the record of the samples *taken* of *case* in the run with the id *run*."""
-    return Sampled(
-        run=run,
-        kernel_class=case.kernel_class,
-        label=case.configuration.label,
-        sizes={name: int(value) for name, value in case.sizes.items()},
-        programs=taken.programs,
-        launching=taken.launching,
-        taken=datetime.now(UTC),
-    )
-
-
 def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archive: Archive) -> list[str]:
     """Record samples of *case*; return the reason if there are none."""
     try:
@@ -166,7 +128,17 @@ def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archiv
     if not taken.programs:
         return [f"{case}: no groups are launched"]
     archive.append(*watch.records())
-    archive.append_samples(sampled_record(case, taken, archive.run.id))
+    archive.append_samples(
+        Sampled(
+            run=archive.run.id,
+            kernel_class=case.kernel_class,
+            label=case.configuration.label,
+            sizes={name: int(value) for name, value in case.sizes.items()},
+            programs=taken.programs,
+            launching=taken.launching,
+            taken=datetime.now(UTC),
+        )
+    )
     return []
 
 
@@ -191,7 +163,6 @@ def calibrate(
     protocol: Protocol | None = None,
     counting: Counting = "executed",
     model: str | None = None,
-    non_negative: bool | None = None,
     samples: bool = False,
     minutes: float | None = None,
     progress: ProgressReport | None = None,
@@ -220,8 +191,6 @@ def calibrate(
         How to count operations; see :func:`loopyperf.count`.
     model : str, optional
         Model to fit. The default is the one that generalizes best.
-    non_negative : bool, optional
-        Whether the linear model's weights must be non-negative. The default is the choice that generalizes best.
     samples : bool, optional
         Whether to also sample the first groups of each measured kernel, for :func:`loopyperf.train`. Kernels of
         *archive* that are already measured are only sampled. A warning lists kernels without samples.
@@ -246,8 +215,8 @@ def calibrate(
     IncompatibleRunsError
         *archive* is of another device or protocol.
     ParameterError
-        *samples* is set for a backend that cannot run parts of kernels, *non_negative* for a model other than linear,
-        or *counting* is invalid. Raised before measuring, as are the following errors.
+        *samples* is set for a backend that cannot run parts of kernels, or *counting* is invalid. Raised before
+        measuring, as are the following errors.
     UnknownModelError
         *model* is not a fitted model.
     FitFileError
@@ -260,7 +229,7 @@ def calibrate(
     >>> print(fit)  # doctest: +SKIP
     overlap model of NVIDIA H200 (nvidia-h200): 15 weights of pipelines, from 1,149 measurements, ...
     """
-    check_fitting(model, counting, non_negative)
+    check_fitting(model, counting)
     if minutes is not None and not minutes >= 0:
         raise ParameterError(f"minutes must be a number >= 0, got {minutes!r}")
     if save is not None and (reason := why_unwritable(Path(save), makes_folders=True)):
@@ -281,7 +250,7 @@ def calibrate(
             stacklevel=2,
         )
     report_stage("fitting", progress)
-    fits = fit_recording(recording, files, counting, model, non_negative)
+    fits = fit_recording(recording, files, counting, model)
     save_fits(fits, save)
     if archive is None and not rest:
         keep(path)
@@ -292,52 +261,15 @@ def _sampling(
     machine: Backend, files: Sequence[KernelFile], progress: ProgressReport | None
 ) -> Callable[[Archive], None]:
     """Return a function that samples the measured kernels of an archive and warns of those without samples."""
-    parts = checked_parts(machine, machine.environment.backend)
+    if not isinstance(machine, RunsParts):
+        raise ParameterError(
+            f"samples need a backend that runs parts of kernels, got {machine.environment.backend!r}; omit samples, or "
+            "use 'opencl' or 'cuda'"
+        )
+    parts = machine
 
     def afterwards(archive: Archive) -> None:
-        if message := str(sample_measured(parts, machine, files, archive, progress)):
+        if message := sample_measured(parts, machine, files, archive, progress):
             warnings.warn(message, LoopyperfWarning, stacklevel=4)
 
     return afterwards
-
-
-@dataclass(frozen=True, slots=True)
-class CountedRun:
-    """Counts of a configuration at one size."""
-
-    kernel_class: str
-    label: str
-    sizes: Mapping[str, int]
-    properties: Mapping[str, int]
-
-
-def kernel_coverage(
-    limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
-) -> tuple[Coverage, ...]:
-    """Return how the kernels of a folder exercise the paper's and other properties on a device with *limits*.
-
-    *kernels* is by default the bundled measurement kernels. Ranges are over all sizes that fit into memory, of which a
-    calibration measures a few. Configurations excluded from the linear model do not count.
-    """
-    return tabulate(counted_runs(limits, kernels, counting), PAPER_PROPERTIES)
-
-
-def counted_runs(
-    limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
-) -> Iterator[CountedRun]:
-    """Yield the counts of all configurations of the linear model at each size."""
-    for file in measurement_kernels(kernels):
-        for configuration in configurations_of(file, limits):
-            if not configuration.beyond:
-                yield from _counted(file.name, configuration, limits, counting)
-
-
-def _counted(
-    kernel_class: str, configuration: Configuration, limits: DeviceLimits, counting: Counting
-) -> Iterator[CountedRun]:
-    unit = configuration.build()
-    totals = count(unit, counting).properties().totals
-    for sizes in (sizes for schedule in configuration.ladders for sizes in schedule):
-        if allocated_bytes(unit.default_entrypoint, sizes) <= limits.global_memory:
-            properties = dict(zip(totals.keys, totals.evaluator.at(sizes), strict=True))
-            yield CountedRun(kernel_class, configuration.label, sizes, properties)

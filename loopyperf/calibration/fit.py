@@ -13,10 +13,9 @@ from typing import Any, TypeVar, cast
 
 from loopyperf.calibration.choice import DEVICE_VARIABLE, FitChoice, chosen_fit
 from loopyperf.calibration.fits import Fit, Provenance, save_fit
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import FitRecipe, fit_observations, possible
 from loopyperf.calibration.overlap_fit import solve_overlap
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import FitRecipe, possible
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug, is_path

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
-from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Vector
+from loopyperf.calibration.problem import Indistinguishable, Matrix, Vector
 from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import CalibrationError, FitFileError, brief
 from loopyperf.files import Amount, Document, Number, Whole, read_document, without_schema, write_document
@@ -132,7 +132,7 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
     at_bound: tuple[str, ...] = ()
     """properties whose weight is 0, the bound of the non-negative fit"""
     candidate: str = ""
-    """name of the candidate (:data:`loopyperf.calibration.validation.CANDIDATES`); empty for other fits"""
+    """name of the candidate (:data:`loopyperf.calibration.fitting.CANDIDATES`); empty for other fits"""
     options: Mapping[str, Setting] = {}
     """options of the solver"""
     residual_summary: ResidualSummary | None = None
@@ -141,8 +141,6 @@ class Fit(Tabular, Provenance, frozen=True, kw_only=True, omit_defaults=True, fo
     """errors on held-out kernel classes; None without cross-validation"""
     uncertainty: Uncertainty | None = None
     """data for prediction intervals; None if fewer than two kernel classes were fitted"""
-    coverage: tuple[Coverage, ...] = ()
-    """kernels that exercise each property, and how well it is determined; empty in older fits"""
     residuals: tuple[Residual, ...] = ()
     """residual of each fitted observation"""
 

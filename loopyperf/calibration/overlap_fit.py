@@ -14,8 +14,8 @@ prior individually, and less strongly in common, because a device may be slower 
 too. So a fit of a few kernels stays near the prior, and a pipeline without measurements keeps its prior weight.
 
 Linear model: weights by least squares of the relative errors, plain or non-negative. Scale column i of the problem's
-matrix A to unit length, ãᵢ = Aᵢ/‖Aᵢ‖, wᵢ = αᵢ‖Aᵢ‖, and exclude indistinguishable columns
-(:mod:`loopyperf.calibration.dependence`). Then::
+matrix A to unit length, ãᵢ = Aᵢ/‖Aᵢ‖, wᵢ = αᵢ‖Aᵢ‖, and exclude indistinguishable columns.
+Then::
 
     minimize ‖1 − Ã w‖² + ρ² ‖w‖²        (non-negative fit: subject to w ≥ 0)
 
@@ -24,20 +24,137 @@ The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klö
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, optimize
 
-from loopyperf.calibration.dependence import least_squares, non_negative_least_squares, separated
 from loopyperf.calibration.problem import TOLERANCE, Indistinguishable, Matrix, Problem, Solution, Vector
 from loopyperf.errors import CalibrationError, ConvergenceWarning
 from loopyperf.models.linear import DESCRIBED, Overlapped, curvatures, overlapped, side
 from loopyperf.models.model_interface import Fitted
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
+
+# {{{ linear least squares, plain and non-negative, as typed functions
+
+
+def least_squares(columns: Matrix, target: Vector) -> Vector:
+    """Return the coefficients of *columns* whose combination is closest to *target*."""
+    return cast("tuple[Vector, ...]", linalg.lstsq(columns, target))[0]
+
+
+def non_negative_least_squares(columns: Matrix, target: Vector) -> Vector:
+    """Return the non-negative coefficients of *columns* whose combination is closest to *target*."""
+    return cast("Vector", optimize.nnls(columns, target)[0])
+
+
+# }}}
+
+
+# {{{ properties that the measured kernels cannot distinguish
+#
+# Let a₁…aₙ be the columns of the problem, scaled to unit length. Column j's own part is its distance from the span of
+# the others:
+#
+#     εⱼ = min over c of ‖aⱼ − Σ_{i≠j} cᵢ aᵢ‖        (1/εⱼ² is its variance inflation factor)
+#
+# Measurement noise s changes a scaled weight by s/εⱼ. If εⱼ is 0, the weight is arbitrary; if it is below s, it is
+# arbitrary in practice. Such columns are excluded one by one, the rest is fitted, and the relation that made them
+# redundant is kept (:class:`loopyperf.calibration.problem.Indistinguishable`).
+
+
+_SINGULAR = 1e-12
+"""Singular values of unit columns below this are rounding errors of 0."""
+_ROUNDING = 1e-9
+"""Coefficients of unit columns below this are rounding errors of an exact dependency."""
+
+
+@lru_cache(maxsize=32)
+def separated(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+    """Return the columns of *problem* to fit and the indistinguishable ones; cached for all candidates."""
+    return separate(problem.matrix, problem.properties, tolerance)
+
+
+def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+    """Return the indices of the columns to fit, ascending, and the groups of indistinguishable columns.
+
+    *matrix* is (rows × names), without zero columns. A column that is a non-negative combination of others is excluded
+    first (of a total and its parts, the total; then non-negative fits lose nothing), and of equal candidates the later
+    one, so that the choice is deterministic.
+    """
+    scale = np.linalg.norm(matrix, axis=0)
+    # The triangular factor of the unit columns has the same geometry in a minimal number of rows.
+    columns = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: matrix.shape[1]]
+    kept = _kept(columns, tolerance)
+    left_out = [column for column in range(len(names)) if column not in kept]
+    relations: dict[str, dict[str, float]] = {}
+    mismatches: dict[str, float] = {}
+    for column in left_out:
+        factors, mismatches[names[column]] = _relation(columns, kept, column)
+        # Rounded, so that a factor of 1 is written as 1.0 and files are easy to compare.
+        relations[names[column]] = {
+            names[other]: float(f"{factor * scale[column] / scale[other]:.12g}") for other, factor in factors.items()
+        }
+    return kept, _groups(relations, mismatches)
+
+
+def own_parts(columns: Matrix) -> Vector:
+    """Return the own parts ε (0 to 1) of unit columns: with A = U·S·Vᵀ, 1/εⱼ² = (AᵀA)⁻¹ⱼⱼ = Σₖ (Vⱼₖ/sₖ)²."""
+    singular, turned = cast("tuple[Matrix, Vector, Matrix]", linalg.svd(columns))[1:]
+    # With more columns than rows, some singular values are missing.
+    lengths = np.full(columns.shape[1], _SINGULAR)
+    lengths[: len(singular)] = np.maximum(singular, _SINGULAR)
+    return 1 / np.linalg.norm(turned.T / lengths, axis=1)
+
+
+def _kept(columns: Matrix, tolerance: float) -> list[int]:
+    kept = list(range(columns.shape[1]))
+    for combine in (non_negative_least_squares, least_squares):
+        # Excluding some columns brings no other one closer to the rest. A non-negative combination, which is slow to
+        # compute, is no closer than an unrestricted one.
+        own = own_parts(columns[:, kept])
+        suspects = {column for column, part in zip(kept, own, strict=True) if part <= 2 * tolerance}
+        for column in reversed(tuple(kept)):
+            others = [other for other in kept if other != column]
+            if others and column in suspects:
+                target = columns[:, column]
+                distance = np.linalg.norm(target - columns[:, others] @ combine(columns[:, others], target))
+                kept = others if distance <= tolerance else kept
+    return kept
+
+
+def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:
+    """Return the coefficients of the kept columns that approximate the excluded one, and the remaining distance."""
+    factors = least_squares(columns[:, kept], columns[:, column])
+    mismatch = float(np.linalg.norm(columns[:, column] - columns[:, kept] @ factors))
+    noise = max(mismatch, _ROUNDING)
+    return {other: float(factor) for other, factor in zip(kept, factors, strict=True) if abs(factor) > noise}, mismatch
+
+
+def _groups(
+    relations: Mapping[str, Mapping[str, float]], mismatches: Mapping[str, float]
+) -> tuple[Indistinguishable, ...]:
+    """Return the relations in groups without common properties."""
+    groups: list[tuple[set[str], list[str]]] = []
+    for name, equal in relations.items():
+        touching = [group for group in groups if group[0] & equal.keys()]
+        groups = [group for group in groups if group not in touching]
+        members = set(equal).union(*(group[0] for group in touching))
+        groups.append((members, [left for group in touching for left in group[1]] + [name]))
+    return tuple(
+        Indistinguishable(
+            left_out={name: relations[name] for name in sorted(left_out)},
+            mismatch=max(mismatches[name] for name in left_out),
+        )
+        for _, left_out in groups
+    )
+
+
+# }}}
+
 
 # {{{ robust non-linear least squares with bounds, by Levenberg-Marquardt steps that each solve a non-negative problem
 #
@@ -193,7 +310,7 @@ def solve(
     """Return the weights in seconds per unit that predict the problem's run times with minimal relative error.
 
     *ridge* is ρ above (dimensionless), by default :data:`RIDGE` for the non-negative fit and 0 for the plain one;
-    *tolerance* is the minimum own part of a fitted column (:mod:`loopyperf.calibration.dependence`).
+    *tolerance* is the minimum own part of a fitted column.
 
     :raises CalibrationError: *ridge* or *tolerance* is out of range.
     """
@@ -320,6 +437,9 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
     posed = _of_counts(problem) if problem.basis == "counts" else _of_pipelines(problem, prior)
     found = _best(posed.task, posed.first)
     *best, sharpness = found.parameters.tolist()
+    slopes, factors = found.evaluation.jacobian(), np.append(posed.scales, 1.0)
+    # If nothing depends on the sharpness, its variance is 0 in the pseudo-inverse, which avoids infinite entries.
+    covariance = cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)
     singular = np.linalg.svd(posed.task.amounts / posed.task.measured[:, None], compute_uv=False)
     # Some of the prior's pipelines have no measurements.
     nonzero = singular[singular > np.finfo(float).eps * singular[0]]
@@ -327,7 +447,7 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
     return Solution(
         model="overlap",
         weights=dict(zip(posed.columns, (best * posed.scales).tolist(), strict=True)),
-        covariance=_covariance(found, posed.scales),
+        covariance=covariance,
         undetermined=posed.undetermined,
         absent=problem.absent,
         rank=len(posed.columns),
@@ -416,10 +536,3 @@ def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix, center: Ve
     measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
     sides = tuple(side(name, problem.basis) for name in columns)
     return _Fitted(scaled * measured[:, None], measured, sides, center, ridge)
-
-
-def _covariance(found: SolverResult, scales: Vector) -> Matrix:
-    """Return the covariance of the weights and the sharpness, for errors of variance 1."""
-    slopes, factors = found.evaluation.jacobian(), np.append(scales, 1.0)
-    # If nothing depends on the sharpness, its variance is 0 in the pseudo-inverse, which avoids infinite entries.
-    return cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)

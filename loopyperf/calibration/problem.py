@@ -11,14 +11,13 @@ Source: Stevens and Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import CalibrationError
-from loopyperf.files import Amount, Number, Whole
+from loopyperf.files import Amount, Number
 from loopyperf.models.linear import Amounts, sensitivity
 from loopyperf.models.model_interface import Basis
 from loopyperf.units import amount
@@ -231,92 +230,6 @@ class Solution:
 def leverages(gradient: Matrix, covariance: Matrix) -> Vector:
     """Return the variance of each kernel's ln T due to the *covariance* of the fit."""
     return np.maximum(np.einsum("ki,ij,kj->k", gradient, covariance, gradient), 0.0)
-
-
-# }}}
-
-
-# {{{ coverage: which kernels exercise each property, with which counts, and what is missing
-#
-# :mod:`loopyperf.calibration.dependence` adds the variance inflation, which shows how well a fit distinguishes the
-# property from the others.
-
-
-MIN_CONFIGURATIONS = 3
-"""Minimum number of configurations with a property: with only two, an outlier cannot be recognized."""
-
-
-class CountedConfiguration(Protocol):
-    """A configuration at one size with counts, such as an observation."""
-
-    @property
-    def kernel_class(self) -> str:
-        """Return the name of its kernel file."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """Return the configuration within its class."""
-        ...
-
-    @property
-    def properties(self) -> Mapping[str, int]:
-        """Return the units of each property per run."""
-        ...
-
-
-class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Coverage of one property by the kernels of a calibration."""
-
-    name: str
-    """name of the property"""
-    classes: tuple[str, ...] = ()
-    """kernel classes that have the property, sorted"""
-    configurations: Whole = 0
-    """number of configurations that have the property"""
-    least: Whole = 0
-    """minimum count among runs that have the property"""
-    most: Whole = 0
-    """largest count among all runs"""
-    inflation: Amount | None = None
-    """variance inflation factor, >= 1; None if infinite, or if unknown because nothing was timed"""
-    resembles: tuple[str, ...] = ()
-    """properties with which it varies if it is hard to distinguish, strongest first"""
-
-    @property
-    def gap(self) -> str:
-        """Return a description of insufficient coverage; empty if the coverage is sufficient."""
-        if not self.configurations:
-            return "no kernel has it"
-        if self.resembles and (self.inflation is None or self.inflation >= 1 / TOLERANCE**2):
-            return f"indistinguishable from {', '.join(self.resembles)}"
-        if self.configurations < MIN_CONFIGURATIONS:
-            return f"only {self.configurations} of the kernels {'has' if self.configurations == 1 else 'have'} it"
-        return f"varies with {', '.join(self.resembles)}" if self.resembles else ""
-
-
-def tabulate(counted: Iterable[CountedConfiguration], expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
-    """Return a row for each counted or *expected* property, sorted by name, from counts alone.
-
-    The rows have no variance inflation, which depends on run times.
-    """
-    kernels: dict[str, set[tuple[str, str]]] = {name: set() for name in expected}
-    counts: dict[str, list[int]] = {}
-    for row in counted:
-        for name, count in row.properties.items():
-            if count:
-                kernels.setdefault(name, set()).add((row.kernel_class, row.label))
-                counts.setdefault(name, []).append(int(count))
-    return tuple(
-        Coverage(
-            name=name,
-            classes=tuple(sorted({kernel_class for kernel_class, _ in kernels[name]})),
-            configurations=len(kernels[name]),
-            least=min(counts.get(name, [0])),
-            most=max(counts.get(name, [0])),
-        )
-        for name in sorted(kernels)
-    )
 
 
 # }}}

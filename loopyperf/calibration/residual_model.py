@@ -1,12 +1,11 @@
 """Residual models: a regression learns the error of another model from kernel features.
 
 A residual model stores features, targets, classes and hyper-parameters instead of a trained regressor. Training it
-again takes milliseconds for ε-SVR and seconds for trees, needs no pickle, and gives the same result with the same
-version of scikit-learn.
+again takes milliseconds, needs no pickle, and gives the same result with the same version of scikit-learn.
 
-The regressors are ε-SVR and, for comparison, boosted trees. Each is a scikit-learn pipeline that starts with scaling:
-constant features are dropped, the others get mean 0 and variance 1. The hyper-parameters are those with the minimal
-mean absolute error on held-out kernel classes.
+The regressor is an ε-SVR with a Gaussian kernel (Dao) in a scikit-learn pipeline that starts with scaling: constant
+features are dropped, the others get mean 0 and variance 1. The hyper-parameters are those with the minimal mean
+absolute error on held-out kernel classes.
 """
 
 import importlib
@@ -15,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -27,12 +26,11 @@ from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import is_one_device
 from loopyperf.display import ReportText, Shown, Table
-from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, brief
+from loopyperf.errors import FitFileError, LoopyperfError, brief
 from loopyperf.files import (
     Amount,
     Document,
     Number,
-    Whole,
     file_names,
     read_document,
     user_data,
@@ -55,65 +53,37 @@ class Regressor(Protocol):
         ...
 
 
-RECIPES: Mapping[str, Mapping[str, Sequence[float]]] = {
-    "svr": {"C": (0.1, 0.3, 1.0), "gamma": (0.005, 0.02, 0.08), "epsilon": (0.02, 0.1)},
-    "trees": {"n_estimators": (60,), "max_depth": (2, 4)},
-}
-"""candidate values of each hyper-parameter, by regression method: ε-SVR with a Gaussian kernel (Dao), and the mean of
-boosters of trees"""
-FIXED: Mapping[str, Any] = {
-    "loss": "huber",
-    "learning_rate": 0.06,
-    "max_features": "sqrt",
-    "min_samples_leaf": 5,
-    "random_state": 0,
-}
-"""fixed parameters of boosters: a loss as robust as that of SVR, and the same trees in each call"""
-BOOSTERS = 10
-"""number of boosters with different random features for their splits, whose mean is the prediction: which kernel of a
-group is fastest by a single booster is random (titan-v: a mean regret of 1.14 to 1.58 depending on the seed)"""
-SEED = 0
-"""seed of the boosters' seeds"""
+GRID: Mapping[str, Sequence[float]] = {"C": (0.1, 0.3, 1.0), "gamma": (0.005, 0.02, 0.08), "epsilon": (0.02, 0.1)}
+"""candidate values of each hyper-parameter"""
 SEARCH_FOLDS = 5
 """maximum number of folds in the search for hyper-parameters"""
 STEP = "learner"
 """name of the pipeline's last step"""
 
 
-def check_recipe(name: str) -> None:
-    """Raise :class:`CalibrationError` for an unknown regression method."""
-    if name not in RECIPES:
-        raise CalibrationError(f"unknown recipe {name!r}; choose from {', '.join(RECIPES)}")
-
-
-def trained_regressor(name: str, parameters: Parameters, features: Matrix, targets: Vector) -> Regressor:
-    """Train the regressor *name* with these hyper-parameters on *targets*; deterministic.
+def trained_regressor(parameters: Parameters, features: Matrix, targets: Vector) -> Regressor:
+    """Return an ε-SVR with these hyper-parameters trained on *targets*; deterministic.
 
     If all features are constant, it predicts the median of *targets*.
     """
-    check_recipe(name)
     if not _has_spread(features):
         return _imported("sklearn.dummy").DummyRegressor(strategy="median").fit(features, targets)
-    learner = _learner(name, parameters)
-    if name == "trees":
-        learner = _imported("sklearn.ensemble").BaggingRegressor(learner, BOOSTERS, bootstrap=False, random_state=SEED)
-    return _pipeline(learner).fit(features, targets)
+    return _pipeline(parameters).fit(features, targets)
 
 
-def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str]) -> dict[str, float]:
+def searched(features: Matrix, targets: Vector, classes: Sequence[str]) -> dict[str, float]:
     """Return the hyper-parameters that best predict *targets* of held-out classes.
 
-    With so few rows that a fold's features are all constant, they are the middle candidates. Those of trees are
-    selected with a single booster to save time. Raises :class:`CalibrationError` for fewer than two classes.
+    With so few rows that a fold's features are all constant, they are the middle candidates. Raises
+    :class:`CalibrationError` for fewer than two classes.
     """
-    check_recipe(name)
     folds = splits(classes, SEARCH_FOLDS)
     if not all(_has_spread(features[known]) for known, _ in folds):
-        return {parameter: values[len(values) // 2] for parameter, values in RECIPES[name].items()}
+        return {parameter: values[len(values) // 2] for parameter, values in GRID.items()}
     model_selection = _imported("sklearn.model_selection")
     search = model_selection.GridSearchCV(
-        _pipeline(_learner(name, {})),
-        {f"{STEP}__{parameter}": list(values) for parameter, values in RECIPES[name].items()},
+        _pipeline({}),
+        {f"{STEP}__{parameter}": list(values) for parameter, values in GRID.items()},
         cv=folds,
         scoring="neg_mean_absolute_error",
         refit=False,
@@ -128,17 +98,11 @@ def _has_spread(features: Matrix) -> bool:
     return bool((np.ptp(features, axis=0) > 0).any() and (features.var(axis=0) > 0).any())
 
 
-def _learner(name: str, parameters: Parameters) -> Any:
-    if name == "svr":
-        return _imported("sklearn.svm").SVR(**parameters)
-    return _imported("sklearn.ensemble").GradientBoostingRegressor(**FIXED, **parameters)
-
-
-def _pipeline(learner: Any) -> Any:
+def _pipeline(parameters: Parameters) -> Any:
     without_spread = _imported("sklearn.feature_selection").VarianceThreshold()
     scaling = _imported("sklearn.preprocessing").StandardScaler()
-    steps = [("spread", without_spread), ("scaling", scaling), (STEP, learner)]
-    return _imported("sklearn.pipeline").Pipeline(steps)
+    learner = _imported("sklearn.svm").SVR(**parameters)
+    return _imported("sklearn.pipeline").Pipeline([("spread", without_spread), ("scaling", scaling), (STEP, learner)])
 
 
 def _imported(module: str) -> Any:
@@ -149,8 +113,8 @@ def _imported(module: str) -> Any:
         raise LoopyperfError(f"residual models need scikit-learn ({error}): pip install 'loopyperf[learn]'") from error
 
 
-BASE = "base"
-"""name of the base model's own score"""
+BASE, CORRECTED = "base", "svr"
+"""names of the scores of the base model alone and of the corrected one"""
 SAMPLED = "sampled"
 """base model that uses samples"""
 TARGET = 7.0
@@ -192,16 +156,16 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """model whose error is learned"""
     fit: Fit | None = None
     """fit of the base model, if it is fitted"""
-    recipe: str
-    """regression method (:data:`loopyperf.calibration.residual_model.RECIPES`)"""
-    parameters: Mapping[str, Whole | Amount]
+    recipe: Literal["svr"] = "svr"
+    """regression method"""
+    parameters: Mapping[str, Amount]
     """hyper-parameters of the method"""
     told: tuple[str, ...]
     """names of the features that all kernels have"""
     amounts: tuple[str, ...]
     """names of the features that default to 0"""
     scores: Mapping[str, Score]
-    """scores of the base model and all methods, by name"""
+    """scores of the base model and of the corrected one, by name"""
     errors: tuple[Annotated[float, msgspec.Meta(ge=0, le=ERROR)], ...]
     """|ln(predicted/measured)| of all rows with their class held out, ascending; the data for prediction intervals"""
     rows: Annotated[tuple[TrainingRecord, ...], msgspec.Meta(min_length=1)]
@@ -209,26 +173,22 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         """Require consistent features, hyper-parameters, errors and scores."""
-        if self.recipe not in RECIPES:
-            raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
-        grid = RECIPES[self.recipe]
         near = {
-            name: (isinstance(value, int) or not all(isinstance(each, int) for each in grid[name]))
-            and min(grid[name]) / MAX_FACTOR <= value <= max(grid[name]) * MAX_FACTOR
+            name: min(GRID[name]) / MAX_FACTOR <= value <= max(GRID[name]) * MAX_FACTOR
             for name, value in self.parameters.items()
-            if name in grid
+            if name in GRID
         }
-        if self.parameters.keys() != grid.keys() or not all(near.values()):
-            candidates = ", ".join(f"{name} {values}" for name, values in grid.items())
+        if self.parameters.keys() != GRID.keys() or not all(near.values()):
+            candidates = ", ".join(f"{name} {values}" for name, values in GRID.items())
             raise ValueError(
-                f"parameters of {self.recipe!r} must be {', '.join(grid)}, within a factor of {MAX_FACTOR} of the "
+                f"parameters of {self.recipe!r} must be {', '.join(GRID)}, within a factor of {MAX_FACTOR} of the "
                 f"candidates {candidates}; got {dict(self.parameters)}"
             )
         if list(self.errors) != sorted(self.errors):
             raise ValueError("errors must be in ascending order")
         if len({*self.told, *self.amounts}) != len(self.told) + len(self.amounts):
             raise ValueError("feature names must be distinct")
-        if missing := [name for name in (BASE, self.recipe) if name not in self.scores]:
+        if missing := [name for name in (BASE, CORRECTED) if name not in self.scores]:
             raise ValueError(f"scores of {' and '.join(missing)} are missing")
         number = len(self.told) + len(self.amounts)
         for row in self.rows:
@@ -270,9 +230,7 @@ class ResidualModel(Shown):
         """Return the trained regressor; raises :class:`LoopyperfError` if scikit-learn is not installed."""
         record = self.record
         features = np.array([row.features for row in record.rows])
-        return trained_regressor(
-            record.recipe, record.parameters, features, np.array([row.target for row in record.rows])
-        )
+        return trained_regressor(record.parameters, features, np.array([row.target for row in record.rows]))
 
     def correction(self, features: Features) -> float:
         """Return ln(T/T₀) of a kernel; raises :class:`ModelInputError` if a feature is missing."""
@@ -287,7 +245,7 @@ class ResidualModel(Shown):
     def doubts(self, features: Features) -> tuple[str, ...]:
         """Return notes on reasons to doubt the correction of a kernel."""
         found: list[str] = []
-        alone, own = (self.record.scores[name].median_log_error for name in (BASE, self.record.recipe))
+        alone, own = (self.record.scores[name].median_log_error for name in (BASE, CORRECTED))
         if own >= alone:
             found.append(
                 f"no better than {self.record.base} alone on held-out kernels: "

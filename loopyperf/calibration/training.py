@@ -1,6 +1,6 @@
 """Train residual models: cross-validate on held-out classes, train on all examples, and record the result."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,21 +9,20 @@ import numpy as np
 
 from loopyperf.calibration.accuracy import MAX_FOLDS, median_log_error, splits
 from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import FitRecipe, rounded
 from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
 from loopyperf.calibration.residual_model import (
     BASE,
-    RECIPES,
+    CORRECTED,
     Parameters,
     Record,
     Regressor,
     ResidualModel,
     Score,
     TrainingRecord,
-    check_recipe,
     searched,
     trained_regressor,
 )
-from loopyperf.calibration.validation import FitRecipe, rounded
 from loopyperf.errors import CalibrationError
 from loopyperf.models.residual_regression import Features
 
@@ -142,13 +141,13 @@ class Lesson:
         targets = np.round(logarithms(examples, out_of_fold(base, examples)), DECIMALS)
         return cls(names, names.matrix(examples), targets, tuple(each.observation.kernel_class for each in examples))
 
-    def searched(self, recipe: str) -> dict[str, float]:
-        """Return the hyper-parameters of *recipe* that are best for held-out classes."""
-        return searched(recipe, self.features, self.targets, self.classes)
+    def searched(self) -> dict[str, float]:
+        """Return the hyper-parameters that are best for held-out classes."""
+        return searched(self.features, self.targets, self.classes)
 
-    def trained(self, recipe: str, parameters: Parameters) -> Regressor:
+    def trained(self, parameters: Parameters) -> Regressor:
         """Return the trained regressor."""
-        return trained_regressor(recipe, parameters, self.features, self.targets)
+        return trained_regressor(parameters, self.features, self.targets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,28 +155,22 @@ class CrossValidated:
     """Predictions of each example in seconds with its class held out."""
 
     base: Vector
-    learned: Mapping[str, Vector]
-    """corrected predictions by recipe"""
+    corrected: Vector
 
 
-def cross_validated(
-    base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MAX_FOLDS
-) -> CrossValidated:
-    """Return the predictions of *base* alone and corrected by each of *recipes*, with classes held out.
+def cross_validated(base: Base, examples: Sequence[Example], most: int = MAX_FOLDS) -> CrossValidated:
+    """Return the predictions of *base* alone and corrected, with classes held out.
 
     Raises :class:`CalibrationError` for fewer than three classes: one is held out, and another one of the rest.
     """
-    alone = np.zeros(len(examples))
-    learned = {recipe: np.zeros(len(examples)) for recipe in recipes}
+    alone, corrected = np.zeros(len(examples)), np.zeros(len(examples))
     for known, held_out in splits([each.observation.kernel_class for each in examples], most):
         taken, left = [examples[place] for place in known], [examples[place] for place in held_out]
         lesson = Lesson.of(base, taken)
         alone[held_out] = base.fitted(taken)(left)
-        features = lesson.names.matrix(left)
-        for recipe in recipes:
-            regressor = lesson.trained(recipe, lesson.searched(recipe))
-            learned[recipe][held_out] = alone[held_out] * np.exp(regressor.predict(features))
-    return CrossValidated(alone, learned)
+        correction = lesson.trained(lesson.searched()).predict(lesson.names.matrix(left))
+        corrected[held_out] = alone[held_out] * np.exp(correction)
+    return CrossValidated(alone, corrected)
 
 
 def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
@@ -197,15 +190,12 @@ MIN_CLASSES = 3
 """one to predict, one to select hyper-parameters, and one to learn from"""
 
 
-def learn(
-    provenance: Provenance, base: Base, examples: Sequence[Example], recipe: str = "svr", fit: Fit | None = None
-) -> ResidualModel:
-    """Train *recipe* on the errors of *base* for *examples*, cross-validated on held-out classes.
+def learn(provenance: Provenance, base: Base, examples: Sequence[Example], fit: Fit | None = None) -> ResidualModel:
+    """Train a regressor on the errors of *base* for *examples*, cross-validated on held-out classes.
 
-    *fit* is the base's fit to all examples, if it is fitted; the scores include all recipes. Raises
-    :class:`CalibrationError` for an unknown recipe, and for fewer than three kernel classes.
+    *fit* is the base's fit to all examples, if it is fitted. Raises :class:`CalibrationError` for fewer than three
+    kernel classes.
     """
-    check_recipe(recipe)
     rows = [Example(each.observation, each.features.rounded(), each.base) for each in examples]
     classes = sorted({each.observation.kernel_class for each in rows})
     if len(classes) < MIN_CLASSES:
@@ -215,15 +205,14 @@ def learn(
         )
     judged = cross_validated(base, rows)
     lesson = Lesson.of(base, rows)
-    errors = np.sort(np.abs(logarithms(rows, judged.learned[recipe])))
+    errors = np.sort(np.abs(logarithms(rows, judged.corrected)))
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": "learned"}
     return ResidualModel(
         Record(
             **origin,
             base=base.name,
             fit=fit,
-            recipe=recipe,
-            parameters=lesson.searched(recipe),
+            parameters=lesson.searched(),
             told=lesson.names.told,
             amounts=lesson.names.amounts,
             scores=scores(rows, judged),
@@ -243,7 +232,7 @@ def learn(
 
 
 def scores(examples: Sequence[Example], judged: CrossValidated) -> dict[str, Score]:
-    """Return the scores of the base alone and of each recipe."""
+    """Return the scores of the base alone and corrected."""
     measured = np.array([each.observation.seconds for each in examples])
     left = logarithms(examples, judged.base)
 
@@ -252,7 +241,7 @@ def scores(examples: Sequence[Example], judged: CrossValidated) -> dict[str, Sco
         floored = np.maximum(seconds, np.finfo(float).tiny)
         return Score(rounded(median_log_error(floored, measured)), rounded(explained))
 
-    return {BASE: score(judged.base)} | {name: score(seconds) for name, seconds in judged.learned.items()}
+    return {BASE: score(judged.base), CORRECTED: score(judged.corrected)}
 
 
 # }}}

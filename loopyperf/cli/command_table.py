@@ -33,7 +33,6 @@ SUMMARIES: Mapping[str, str] = {
     "calibrate": "Time the measurement kernels on a device and fit a model to the times.",
     "compare": "Compare the run times that all models predict for a Loopy kernel.",
     "counters": "Predict the Nsight Compute metrics of a Loopy kernel.",
-    "coverage": "List the measurement kernels that exercise each property.",
     "devices": "List the known devices, with their main parameters and fits.",
     "diff": "Explain how the run times of two Loopy kernels differ.",
     "doctor": "Check the installation.",
@@ -52,7 +51,7 @@ SUMMARIES: Mapping[str, str] = {
 MODULES: Mapping[str, str] = {
     **dict.fromkeys(("compare", "counters", "estimate", "rank"), "predicting"),
     **dict.fromkeys(("advise", "diff", "explain", "report", "trace"), "explaining"),
-    **dict.fromkeys(("calibrate", "coverage", "fit", "microbenchmark", "train", "validate"), "measuring"),
+    **dict.fromkeys(("calibrate", "fit", "microbenchmark", "train", "validate"), "measuring"),
     **dict.fromkeys(("cache", "doctor"), "installation"),
     "devices": "devices",
     "tune": "tuning",

@@ -1,7 +1,6 @@
 """Commands that measure devices, and those that fit, train and validate models with measurements."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,11 +12,9 @@ from msgspec import structs
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.calibration.archived import fit_recording
-from loopyperf.calibration.calibrate import kernel_coverage
 from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import Fit, fit_document
-from loopyperf.calibration.problem import Coverage
-from loopyperf.calibration.residual_model import RECIPES, own_residual_models, residual_document, save_residual_model
+from loopyperf.calibration.residual_model import own_residual_models, residual_document, save_residual_model
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show, show_beside
 from loopyperf.cli.device_text import as_plain_values, device_text, show_device
@@ -29,18 +26,15 @@ from loopyperf.display import ReportText, Table
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.measurement.microbenchmarks.measured_description import MeasuredDescription, described_by
 from loopyperf.measurement.microbenchmarks.measured_description import microbenchmark as run_microbenchmarks
-from loopyperf.measurement.protocol import Caches, Protocol
+from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import LEVEL
 from loopyperf.predict.train import BASES, train_recordings
 from loopyperf.predict.validate import validated_by
 from loopyperf.units import UNBROKEN, duration, in_percent
 
-LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
-"""memory sizes, in bytes, assumed for a device that is not present"""
 OUTSIDE = "!"
 MEANING = f"{OUTSIDE} measured time is outside the interval"
 
@@ -57,23 +51,16 @@ MEANING = f"{OUTSIDE} measured time is outside the interval"
 @settings.measuring
 @settings.archive
 @settings.fitting
-@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Cache state before each run.")
 @click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0),
     help="Stop measuring after this time; default: when all is measured. Another calibration measures the rest.",
 )
-@click.option(
-    "--coverage", "whole_coverage", is_flag=True, help="Print the kernels that exercise each property, not only gaps."
-)
 @settings.form
 def calibrate_command(
     output: Path | None,
-    weights: str,
-    caches: Caches,
     minutes: float | None,
-    whole_coverage: bool,
     form: Form,
     **options: Any,
 ) -> None:
@@ -82,22 +69,17 @@ def calibrate_command(
     The command keeps the candidate model that best predicts held-out kernel classes.
     """
     started = time.monotonic()
-    protocol = Protocol(caches=caches)
     with campaign_bar() as report:
         fit = lpp.calibrate(
             save=output,
-            protocol=protocol,
-            non_negative=settings.WEIGHTS[weights],
             minutes=minutes,
             progress=report,
             **options,
         )
-    coverage = [coverage_text(fit.coverage)] if whole_coverage else []
     if form == "text" and not is_quiet():
-        show_gaps(fit.coverage)
-        show(f"timed by the wall clock, {protocol}; {noise(fit)}")
+        show(f"timed by the wall clock, {Protocol()}; {noise(fit)}")
         show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
-    print_in(form, lambda: [*coverage, fit.report_text()], fit.records, lambda: fit_document(fit))
+    print_in(form, lambda: [fit.report_text()], fit.records, lambda: fit_document(fit))
 
 
 def noise(fit: Fit) -> str:
@@ -106,60 +88,6 @@ def noise(fit: Fit) -> str:
         return "noise floor unknown: the reference kernel could not be timed"
     floor = in_percent(fit.noise_floor, 1)
     return f"noise floor {floor}: variation of repeated measurements of the same kernel"
-
-
-# }}}
-
-
-# {{{ coverage
-
-
-@click.command("coverage", epilog="\b\nExample: loopyperf coverage --group-size 1024")
-@click.option("--group-size", type=click.IntRange(min=1), default=1024, help="Most work-items per group of the device.")
-@settings.kernels
-@settings.form
-def coverage_command(group_size: int, kernels: Path | None, form: Form) -> None:
-    """List the measurement kernels that exercise each property.
-
-    The table gives the amounts of each property. The device need not be present. `loopyperf calibrate --coverage` also
-    says how well each weight can be separated from the others, which requires run times.
-    """
-    with working("counting"):
-        rows = kernel_coverage(DeviceLimits(group_size, LOCAL_MEMORY, GLOBAL_MEMORY), kernels)
-    found = [{**structs.asdict(row), "gap": row.gap} for row in rows]
-    if form != "text" or any(row.configurations for row in rows):
-        print_in(form, lambda: [coverage_text(rows)], lambda: found, lambda: found)
-    if form == "text" and not is_quiet():
-        show_gaps(rows, at_most=len(rows))
-
-
-def coverage_text(rows: Sequence[Coverage]) -> ReportText:
-    """Return a table with a row for each property that any kernel has."""
-    found = [
-        (
-            row.name,
-            str(row.configurations),
-            f"{row.least:.2g} to {row.most:.2g}",
-            "" if row.inflation is None else f"{row.inflation:.3g}",
-            ", ".join(row.classes),
-        )
-        for row in rows
-        if row.configurations
-    ]
-    table = Table(("property", "kernels", "counts", "inflation", "classes"), found, last=1)
-    return ReportText("kernels that exercise each property" if found else "", tables=[table] if found else [])
-
-
-def show_gaps(rows: Sequence[Coverage], at_most: int = 12) -> None:
-    """Print a line for each gap in the coverage; one line lists *at_most* so many properties that no kernel has."""
-    missing = [row.name for row in rows if not row.configurations]
-    if missing:
-        left = len(missing) - at_most
-        more = f" and {left} more (see `loopyperf coverage`)" if left > 0 else ""
-        show(f"in no kernel: {', '.join(missing[:at_most])}{more}")
-    for row in rows:
-        if row.configurations and row.gap:
-            show(f"{row.name}: {row.gap}")
 
 
 # }}}
@@ -182,7 +110,6 @@ def fit_command(
     kernels: Path | None,
     output: Path | None,
     model: str | None,
-    weights: str,
     counting: Counting,
     prior: str | None,
     form: Form,
@@ -193,7 +120,7 @@ def fit_command(
     """
     with working("fitting"):
         files = measurement_kernels(kernels)
-        fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights], prior)
+        fits = fit_recording(read_archive(archive), files, counting, model, prior)
     save_fits(fits, output)
     fit = fits[0]
     print_in(form, lambda: [fit.report_text()], fit.records, lambda: fit_document(fit))
@@ -221,14 +148,12 @@ def fit_command(
     metavar="MODEL",
     help="Model to correct: sampled (default if there are samples), overlap, or another.",
 )
-@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Regression method.")
 @settings.form
 def train_command(
     archives: tuple[Path, ...],
     kernels: Path | None,
     output: Path | None,
     base: str | None,
-    recipe: str,
     form: Form,
 ) -> None:
     """Train a residual model, which corrects another model, on archives of measurements.
@@ -238,7 +163,7 @@ def train_command(
     """
     with working("training"):
         files = measurement_kernels(kernels)
-        learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
+        learned = train_recordings([read_archive(each) for each in archives], files, base=base)
     save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
     scores = [{"method": name, **structs.asdict(score)} for name, score in learned.record.scores.items()]
     print_in(form, lambda: [learned.report_text()], lambda: scores, lambda: residual_document(learned))
@@ -359,18 +284,11 @@ def microbenchmark_command(
 def _plain(measured: MeasuredDescription) -> dict[str, Any]:
     """Return the measured parameters as values for JSON."""
     absent = {refusal.name: refusal.reason for refusal in measured.refusals}
-    error = None if measured.prediction is None else measured.prediction.error
-    return {**as_plain_values(measured.device), "absent": absent, "barrier_kernel_error": error}
+    return {**as_plain_values(measured.device), "absent": absent}
 
 
 def _show(measured: MeasuredDescription) -> None:
     show_device(measured.device)
-    if measured.prediction is not None:
-        divisions, error = len(measured.prediction.measured), in_percent(measured.prediction.error)
-        show(
-            f"simulating the iterative barrier kernel with these parameters: mean error {error} over {divisions} "
-            "divisions of warps into groups"
-        )
     for refusal in measured.refusals:
         show(f"not measured: {refusal}", standard_error())
 

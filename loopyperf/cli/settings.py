@@ -158,8 +158,6 @@ class BackendName(click.ParamType[str]):
 BACKEND = BackendName()
 
 
-WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
-"""option value -> whether the weights of a linear fit must be non-negative; None: whichever generalizes better"""
 FILE = click.Path(path_type=Path)
 
 # {{{ the options of predictions; a command passes their values on to the function of its name, by keyword
@@ -332,10 +330,4 @@ def fitting(command: Declared) -> Declared:
         type=click.Choice(FITTED_MODELS),
         help="Model to fit; default: the one that predicts held-out kernel classes better.",
     )
-    weights = click.option(
-        "--weights",
-        type=click.Choice(tuple(WEIGHTS)),
-        default="auto",
-        help="Sign of the linear fit's weights: any (plain) or non-negative; auto: whichever generalizes better.",
-    )
-    return kernels(where(fitted(weights(counting(command)))))
+    return kernels(where(fitted(counting(command))))

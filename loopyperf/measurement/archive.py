@@ -14,6 +14,7 @@ import lzma
 import os
 import statistics
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
@@ -23,19 +24,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from loopyperf.errors import ArchiveError, IncompatibleRunsError
+from loopyperf.errors import ArchiveError, IncompatibleRunsError, MeasurementError
 from loopyperf.files import os_reason
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.records import (
     Decision,
     Key,
     Measurement,
     Run,
     Sampled,
-    Takes,
     around,
     decode,
     encode,
     noise_floor,
+    standing,
 )
 
 PACKED: Mapping[bytes, Callable[[Any], AbstractContextManager[Any]]] = {
@@ -65,7 +67,11 @@ class Recording:
     @cached_property
     def completed(self) -> Mapping[Key, Measurement]:
         """Return probes and measurements by key, the best repeat of each."""
-        return Takes(self.measurements).completed
+        repeats: dict[Key, list[Measurement]] = {}
+        for measurement in self.measurements:
+            if measurement.kind != "yardstick":
+                repeats.setdefault(measurement.key, []).append(measurement)
+        return {key: standing(taken) for key, taken in repeats.items()}
 
     @property
     def standing(self) -> tuple[Measurement, ...]:
@@ -129,7 +135,8 @@ class Archive:
         with ExitStack() as cleanup:
             self._file = _open_locked(path)
             cleanup.callback(self._file.close)
-            _check_uncompressed(self._file.peek(LONGEST_MAGIC), path)
+            if self._file.peek(LONGEST_MAGIC).startswith(tuple(PACKED)):
+                raise ArchiveError(f"{path} is compressed and cannot be appended to; decompress it or use another path")
             recording, self._bytes = _read(self._file, path)
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
             self._file.truncate(self._bytes)
@@ -137,14 +144,17 @@ class Archive:
             self._samples = _by_key(recording.sampled)
             self.decisions = list(recording.decisions)
             """decisions of tunings, of this and earlier runs"""
-            self._takes = Takes(recording.measurements)
+            self._repeats: dict[Key, list[Measurement]] = defaultdict(list)
+            for measurement in recording.measurements:
+                self._repeats[measurement.key].append(measurement)
+            self._completed = dict(recording.completed)
             self._append(encode(run))
             cleanup.pop_all()
 
     @property
     def completed(self) -> Mapping[Key, Measurement]:
         """Return probes and measurements of this and earlier runs by key, the best repeat of each."""
-        return self._takes.completed
+        return MappingProxyType(self._completed)
 
     @property
     def samples(self) -> Mapping[Key, Sampled]:
@@ -158,14 +168,16 @@ class Archive:
 
     def takes(self, key: Key) -> Sequence[Measurement]:
         """Return all repeats of *key*, in order."""
-        return self._takes.of(key)
+        return tuple(self._repeats.get(key, ()))
 
     def append(self, *measurements: Measurement) -> None:
         """Record *measurements* in this order and return when they are on disk."""
         self._append(b"".join(map(encode, measurements)))
         for measurement in measurements:
             self._measurements.append(measurement)
-            self._takes.add(measurement)
+            if measurement.kind != "yardstick":
+                self._repeats[measurement.key].append(measurement)
+                self._completed[measurement.key] = standing(self._repeats[measurement.key])
 
     def append_decision(self, decision: Decision) -> None:
         """Record *decision* and return when it is on disk."""
@@ -250,11 +262,6 @@ def _unreadable(path: Path, error: Exception) -> ArchiveError:
     )
 
 
-def _check_uncompressed(content: bytes, path: Path) -> None:
-    if content.startswith(tuple(PACKED)):
-        raise ArchiveError(f"{path} is compressed and cannot be appended to; decompress it or use another path")
-
-
 # }}}
 
 
@@ -271,7 +278,10 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
     measured: set[Key] = set()
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
-            _check_cut_off(line, path)
+            if line[: len(LINE_START)] != LINE_START[: len(line)]:  # a file of another kind must not be truncated
+                raise ArchiveError(
+                    f"{path} is not a measurement archive: it ends in {line[:40]!r}; use another archive path"
+                )
             break
         complete += len(line)
         try:
@@ -306,14 +316,6 @@ def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:
     return {each.key: each for each in sampled}
 
 
-def _check_cut_off(partial_line: bytes, path: Path) -> None:
-    # Do not truncate a file that is not an archive.
-    if partial_line[: len(LINE_START)] != LINE_START[: len(partial_line)]:
-        raise ArchiveError(
-            f"{path} is not a measurement archive: it ends in {partial_line[:40]!r}; use another archive path"
-        )
-
-
 def _check_same_device_and_protocol(earlier: tuple[Run, ...], run: Run, path: Path) -> None:
     for other in earlier:
         differences = other.differences(run)
@@ -322,6 +324,62 @@ def _check_same_device_and_protocol(earlier: tuple[Run, ...], run: Run, path: Pa
                 f"{path}: runs started {other.started:%Y-%m-%d %H:%M} and {run.started:%Y-%m-%d %H:%M} cannot share an "
                 f"archive: {', '.join(differences)}; use another archive path"
             )
+
+
+# }}}
+
+
+# {{{ the backend that replays an archive, for measuring, calibrating and testing without a device
+
+
+Place = tuple[int, int]
+"""index of the next repeat of a case, and of its next sample"""
+
+
+class ReplayBackend:
+    """Backend that returns the samples of *archive* in order, with the recorded ``environment`` and ``limits``.
+
+    It reproduces a campaign of the same kernels by the same protocol sample by sample.
+
+    Raises :class:`ArchiveError` if the archive cannot be read or holds no run.
+    """
+
+    def __init__(self, archive: str | os.PathLike[str]) -> None:
+        """Read the archive, which may be compressed."""
+        self._path = Path(archive)
+        recording = read_archive(self._path)
+        if not recording.runs:
+            raise ArchiveError(f"archive {archive} has no run to replay; use another archive path")
+        self.environment, self.limits = recording.runs[-1].environment, recording.runs[-1].limits
+        self._recorded: dict[Key, list[Measurement]] = defaultdict(list)
+        for measurement in recording.measurements:
+            self._recorded[_of_any_kind(measurement.key)].append(measurement)
+        self._places: dict[Key, Place] = {}
+
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
+        """Return the next *runs* recorded samples of *case*, in recording order, its probe included.
+
+        A repeat with fewer remaining samples is skipped; the first repeat follows the last. Raises
+        :class:`MeasurementError` if no repeat has *runs* samples.
+        """
+        key = _of_any_kind(case.key("measurement"))
+        takes = self._recorded[key]
+        if not any(len(take.samples) >= runs for take in takes):
+            held = " and ".join(str(len(take.samples)) for take in takes)
+            raise MeasurementError(
+                f"{runs} runs of {case} were requested, but {self._path} has {held or 'none'}; "
+                "replay it with the protocol and kernels of the recording"
+            )
+        number, begin = self._places.get(key, (0, 0))
+        while len(takes[number].samples) < begin + runs:
+            number, begin = (number + 1) % len(takes), 0
+        self._places[key] = number, begin + runs
+        take, part = takes[number], slice(begin, begin + runs)
+        return MeasuredTimes(take.samples[part], take.device_samples and take.device_samples[part])
+
+
+def _of_any_kind(key: Key) -> Key:
+    return key._replace(kind="measurement")
 
 
 # }}}

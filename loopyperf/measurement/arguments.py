@@ -1,6 +1,7 @@
 """Kernel arguments for measurements: memory size, checks, generated values and verification of results."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +36,10 @@ def array_bytes(kernel: LoopKernel, sizes: Sizes) -> dict[str, int]:
         for variable in kernel.temporary_variables.values()
         if variable.address_space == AddressSpace.GLOBAL and variable.initializer is None
     ]
-    return {array.name: _bytes_of(array, sizes) for array in [*arguments, *temporaries]}
+    return {
+        array.name: prod(evaluated_axes(array, array.shape, sizes)) * numpy_type(array).itemsize
+        for array in [*arguments, *temporaries]
+    }
 
 
 def evaluated_axes(array: ArrayBase, axes: Any, sizes: Sizes) -> tuple[int, ...]:
@@ -58,13 +62,6 @@ def numpy_type(variable: ArrayBase | ValueArg) -> np.dtype[Any]:
     if variable.dtype is None:
         raise MeasurementError(f"the type of {variable.name} is unknown; specify it when creating the kernel")
     return variable.dtype.numpy_dtype
-
-
-def _bytes_of(array: ArrayBase, sizes: Sizes) -> int:
-    elements = 1
-    for length in evaluated_axes(array, array.shape, sizes):
-        elements *= length
-    return elements * numpy_type(array).itemsize
 
 
 # }}}

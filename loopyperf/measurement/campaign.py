@@ -215,11 +215,13 @@ class Campaign:
 
         def probe(sizes: Sizes) -> float | None:
             case = self._case(kernel_class, configuration, sizes)
-            if case.key("probe") not in self._archive.completed:
+            known = self._archive.completed.get(case.key("probe"))
+            if known is None:
                 kernel = case.configuration.build().default_entrypoint
                 if allocated_bytes(kernel, case.sizes) > self._backend.limits.global_memory:
                     return None
-            return self._protocol.probed_time(self._probed(case).samples)
+                known = self._recorded(case, "probe", probed(self._backend, case, self._protocol))
+            return self._protocol.probed_time(known.samples)
 
         for schedule in configuration.ladders:
             for sizes in sizes_to_measure(
@@ -233,10 +235,6 @@ class Campaign:
     # }}}
 
     # {{{ taking samples
-
-    def _probed(self, case: BenchmarkCase) -> Measurement:
-        known = self._archive.completed.get(case.key("probe"))
-        return known or self._recorded(case, "probe", probed(self._backend, case, self._protocol))
 
     def _measured(self, case: BenchmarkCase, repeats: int) -> Measurement:
         key = case.key("measurement")

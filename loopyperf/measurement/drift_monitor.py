@@ -11,7 +11,7 @@ import numpy as np
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, EmptiesCaches, MeasuredTimes
+from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Measurement, reference_times, usual
@@ -244,37 +244,20 @@ def measured(
 ) -> MeasuredTimes:
     """Time the runs of a measurement of *case*, as many as *further*, by default the *protocol*, requires.
 
-    Raises :class:`MeasurementError` if *case* cannot be measured, or not with cold caches if *protocol* requires them.
+    Raises :class:`MeasurementError` if *case* cannot be measured.
     """
-    return _sampled(backend, case, protocol, further or protocol.further_runs)
+    return _sampled(backend, case, further or protocol.further_runs)
 
 
 def probed(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:
     """Time the few runs that probe how long *case* takes; raises the errors of :func:`measured`."""
-    return _sampled(backend, case, protocol, protocol.further_probe_runs)
+    return _sampled(backend, case, protocol.further_probe_runs)
 
 
-def _sampled(
-    backend: Backend, case: BenchmarkCase, protocol: Protocol, further: Callable[[Sequence[float]], int]
-) -> MeasuredTimes:
+def _sampled(backend: Backend, case: BenchmarkCase, further: Callable[[Sequence[float]], int]) -> MeasuredTimes:
     timing = NO_TIMES
     while runs := further(timing.wall):
-        timing = timing.followed_by(_timed(backend, case, runs, protocol))
-    return timing
-
-
-def _timed(backend: Backend, case: BenchmarkCase, runs: int, protocol: Protocol) -> MeasuredTimes:
-    if protocol.caches == "warm":
-        return backend.time(case, runs)
-    if not isinstance(backend, EmptiesCaches):
-        raise MeasurementError(
-            f"backend {backend.environment.backend!r} cannot flush the caches of {backend.environment.device}; "
-            "use caches='warm'"
-        )
-    timing = NO_TIMES
-    for _ in range(runs):
-        backend.empty_caches()
-        timing = timing.followed_by(backend.time(case, 1))
+        timing = timing.followed_by(backend.time(case, runs))
     return timing
 
 

@@ -30,20 +30,16 @@ def sizes_to_measure(configuration: Configuration, probe: Probe, shortest: float
         if seconds is None or seconds > longest:
             break
         if seconds >= shortest:
-            yield from _upwards(configuration, index, probe, longest)
+            yield sizes
+            for larger in configuration.sizes[index :: configuration.stride][1 : configuration.steps]:
+                seconds = probe(larger)
+                if seconds is None or seconds > longest:
+                    return
+                yield larger
             return
         fitting = index
     if fitting is not None:
         yield configuration.sizes[fitting]
-
-
-def _upwards(configuration: Configuration, first: int, probe: Probe, longest: float) -> Iterator[Sizes]:
-    yield configuration.sizes[first]
-    for sizes in configuration.sizes[first :: configuration.stride][1 : configuration.steps]:
-        seconds = probe(sizes)
-        if seconds is None or seconds > longest:
-            return
-        yield sizes
 
 
 # }}}
@@ -52,16 +48,13 @@ def _upwards(configuration: Configuration, first: int, probe: Probe, longest: fl
 # {{{ protocol
 
 
-Caches = Literal["warm", "cold"]
-"""whether a run finds the data of the previous run in the caches, or flushed caches"""
-
 BATCH = 4
 """runs between two checks of whether there are enough"""
 REPRODUCED = 3
 """samples required close to the minimum, so that the minimum is not an outlier"""
 BUDGET_TOLERANCE = 5
 """factor on the accepted distance from the minimum once the time budget is spent"""
-DEFINING_RULES = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor", "caches")
+DEFINING_RULES = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor")
 """rules that define a sample and what is measured; measurements that differ in one cannot be combined. The other rules
 define order and number of runs, and measurements may differ in them"""
 
@@ -107,8 +100,8 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
     overhead_factor: float = 2.0
     """a size is measured if it runs at least this many times as long as an empty kernel; as a run includes its launch,
     2 means that a kernel's own work takes at least as long as its launch"""
-    caches: Caches = "warm"
-    """``"warm"``: runs follow each other directly; ``"cold"``: the caches are flushed before each run"""
+    caches: Literal["warm"] = "warm"
+    """runs follow each other directly, without flushing the caches"""
     seed: int | None = 0
     """seed of the random order of configurations, which keeps a drift of the device from being mistaken for a property
     of a kernel class; None: order of the kernel files"""
@@ -134,9 +127,6 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
             raise MeasurementError(
                 f"longest_run must be > 0 and overhead_factor >= 0; got {self.longest_run} and {self.overhead_factor}"
             )
-        self._check_repetition()
-
-    def _check_repetition(self) -> None:
         if self.fewest < 1:
             raise MeasurementError(f"fewest must be >= 1, got {self.fewest}")
         for name in ("stable", "budget", "yardstick_runs", "slow", "repeats", "patience"):
@@ -157,8 +147,11 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
             return min(left, self.dropped + self.fewest)
         counted, spent = sorted(samples[self.dropped :]), sum(samples)
         within = self.stable * (BUDGET_TOLERANCE if spent >= self.budget else 1)
-        if len(counted) >= self.fewest and (_is_met_again(counted, within) or spent >= 2 * self.budget):
-            return 0
+        if len(counted) >= self.fewest:
+            again = counted[min(REPRODUCED, len(counted)) - 1]
+            is_reproduced = len(counted) > 1 and again <= counted[0] * (1 + within)
+            if is_reproduced or spent >= 2 * self.budget:
+                return 0
         return min(left, BATCH)
 
     def further_probe_runs(self, samples: Sequence[float]) -> int:
@@ -197,23 +190,15 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         return Summary(least, middle, middle / least - 1 if least else 0.0, len(kept))
 
     def probed_time(self, samples: Sequence[float]) -> float:
-        """Return the seconds of a probe of one size: the minimum of its few runs.
-
-        With cold caches the first run is excluded, because it follows directly after the arrays were written.
-        """
-        return min(samples[1:] or samples) if self.caches == "cold" else min(samples)
+        """Return the seconds of a probe of one size: the minimum of its few runs."""
+        return min(samples)
 
     # }}}
 
     def __str__(self) -> str:
         """Return a description, such as ``"at most 30 runs, the first 4 dropped, warm caches, order of seed 0"``."""
         order = "order of the files" if self.seed is None else f"order of seed {self.seed}"
-        return f"at most {self.runs} runs, the first {self.dropped} dropped, {self.caches} caches, {order}"
-
-
-def _is_met_again(ordered: Sequence[float], within: float) -> bool:
-    again = ordered[min(REPRODUCED, len(ordered)) - 1]
-    return len(ordered) > 1 and again <= ordered[0] * (1 + within)
+        return f"at most {self.runs} runs, the first {self.dropped} dropped, warm caches, {order}"
 
 
 # }}}

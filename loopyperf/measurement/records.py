@@ -4,11 +4,10 @@ The first field of a line is its record type. A :class:`Run` carries the schema 
 to the next run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from math import inf
-from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, Self
 from uuid import uuid4
 
@@ -205,35 +204,6 @@ def decode(line: bytes) -> Record:
 
 
 # {{{ which repeat of a measurement counts: those of a slow device are repeated
-
-
-class Takes:
-    """All repeats of probes and measurements by key, without reference kernels."""
-
-    def __init__(self, measurements: Iterable[Measurement] = ()) -> None:
-        """Start with *measurements*, in measuring order."""
-        self._taken: dict[Key, list[Measurement]] = {}
-        self._standing: dict[Key, Measurement] = {}
-        for measurement in measurements:
-            self.add(measurement)
-
-    def add(self, measurement: Measurement) -> None:
-        """Add *measurement*, unless it is of the reference kernel."""
-        if measurement.kind == "yardstick":
-            return
-        key = measurement.key
-        self._taken.setdefault(key, []).append(measurement)
-        best = self._standing.get(key)
-        self._standing[key] = measurement if best is None else standing((best, measurement))
-
-    def of(self, key: Key) -> Sequence[Measurement]:
-        """Return all repeats of *key* in measuring order; empty if there are none."""
-        return tuple(self._taken.get(key, ()))
-
-    @property
-    def completed(self) -> Mapping[Key, Measurement]:
-        """Return the best repeat of each measurement and probe, by key."""
-        return MappingProxyType(self._standing)
 
 
 def standing(taken: Sequence[Measurement]) -> Measurement:

@@ -3,7 +3,7 @@
     T = T₀ · exp(f(x)),        f learned from ln(t / T₀) of measured kernels
 
 t is the measured time, T₀ the time of the base: the sampled model, or without samples a fit or a device model. x are
-features of the kernel. f is an ε-SVR, or the mean of boosted trees.
+features of the kernel. f is an ε-SVR.
 
 With the sampled model as base it is Dao's equation. With I instructions in the first P₂ of N groups and the throughputs
 IPS₀ of the linear model and IPS of the saturated device, which is learned relative to IPS₀,

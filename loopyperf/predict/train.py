@@ -18,16 +18,14 @@ from loopyperf.calibration.fit import (
 )
 from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import fit_observations, possible
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.residual_model import (
     SAMPLED,
     ResidualModel,
-    check_recipe,
     save_residual_model,
 )
 from loopyperf.calibration.training import MIN_CLASSES, Base, Example, fitted_base, learn, unfitted_base
-from loopyperf.calibration.validation import possible
 from loopyperf.device.description import Device
 from loopyperf.errors import (
     CalibrationError,
@@ -54,7 +52,6 @@ def train(
     *,
     device: Device | str | None = None,
     base: str | None = None,
-    recipe: str = "svr",
     source: str = "timings taken elsewhere",
     save: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
@@ -73,8 +70,6 @@ def train(
         ``"pipeline"``. Default: ``"sampled"`` if any row has samples, else ``"overlap"``. ``"sampled"`` uses only rows
         with samples (``record.source`` tells how many). A fitted base is fitted to the rows: to pipelines if the device
         parameters are known, else to counts.
-    recipe : {"svr", "trees"}
-        Regression method. ``record.scores`` compares both methods with the base model, on held-out kernel classes.
     source : str
         Origin of the measurements, for the record.
     save : str or os.PathLike, optional
@@ -92,7 +87,7 @@ def train(
     Raises
     ------
     CalibrationError
-        A row is not a measurement, there are fewer than three kernel classes, or *recipe* is unknown.
+        A row is not a measurement, or there are fewer than three kernel classes.
     UnknownModelError
         *base* is unknown.
     ParameterError
@@ -107,19 +102,18 @@ def train(
     >>> learned = lpp.train(rows, device="nvidia-titan-v", save="learned.json")         # doctest: +SKIP
     >>> lpp.estimate(knl, n=2**20, model="learned", fit=learned).seconds                # doctest: +SKIP
     """
-    check_recipe(recipe)
     check_executor(executor)
     named, known = given_device_name(device)
     rows = checked_rows(measurements)
     origin = given_provenance(named, known, "executed", source)
-    learned = _learned(origin, rows, known, base, recipe, executor, on_failure)
+    learned = _learned(origin, rows, known, base, executor, on_failure)
     if save is not None:
         save_residual_model(learned, save)
     return learned
 
 
 def train_recordings(
-    recordings: Sequence[Recording], files: Sequence[KernelFile], base: str | None = None, recipe: str = "svr"
+    recordings: Sequence[Recording], files: Sequence[KernelFile], base: str | None = None
 ) -> ResidualModel:
     """Train a residual model on archives of `loopyperf calibrate`; see :func:`train`.
 
@@ -127,7 +121,6 @@ def train_recordings(
     :class:`CalibrationError` without archives, for an archive without a run, for archives of several devices, and for
     kernels that are not in *files*.
     """
-    check_recipe(recipe)
     rows = [row for each in recordings for row in measured_kernels(within_the_model(each, files), files)]
     slugs = sorted({each.runs[-1].environment.slug for each in recordings})
     if len(slugs) != 1:
@@ -137,7 +130,7 @@ def train_recordings(
         raise CalibrationError(f"cannot combine these archives: {'; '.join(dict.fromkeys(unlike))}")
     latest = max(recordings, key=lambda each: each.runs[-1].started)
     known = measured_device(latest.runs[-1].environment)
-    return _learned(provenance(latest, "executed"), rows, known, base, recipe)
+    return _learned(provenance(latest, "executed"), rows, known, base)
 
 
 def _learned(
@@ -145,7 +138,6 @@ def _learned(
     rows: Sequence[Measured],
     device: Device | None,
     base: str | None,
-    recipe: str,
     executor: Executor | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> ResidualModel:
@@ -155,15 +147,15 @@ def _learned(
     found = examples(used, chosen, device, executor, on_failure)
     _check_sampled_classes(found, used, rows)
     origin = structs.replace(origin, source=_source_note(origin.source, used, rows))
-    return learn_from(origin, found, chosen, recipe)
+    return learn_from(origin, found, chosen)
 
 
-def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> ResidualModel:
-    """Return the residual model of *base* that *recipe* learns from *examples*; see :func:`train`."""
+def learn_from(origin: Provenance, examples: Sequence[Example], base: str) -> ResidualModel:
+    """Return the residual model of *base* learned from *examples*; see :func:`train`."""
     if base not in FITTED:
-        return learn(origin, unfitted_base(base), examples, recipe)
+        return learn(origin, unfitted_base(base), examples)
     fitted, fit = _fitted(origin, examples, base)
-    return learn(origin, fitted, examples, recipe, fit)
+    return learn(origin, fitted, examples, fit)
 
 
 def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple[Base, Fit | None]:

@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, overload
 
-from msgspec import structs
-
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.calibration.archived import measured_kernels, observed, pace
 from loopyperf.calibration.choice import FitChoice, chosen_fit
@@ -204,7 +202,7 @@ def validate(
     chosen, record = _chosen(machine.environment, fit, predictor)
     tested = unseen_kernels(kernels)
     path = unfinished_archive(machine, "validation") if archive is None else Path(archive)
-    recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(record), progress)
+    recording = measure(machine, with_empty_kernel(tested), path, protocol or PATIENT, progress)
     report_stage("predicting", progress)
     found = recorded_predictions(recording, tested, chosen, record)
     if archive is None:
@@ -275,11 +273,6 @@ def recorded_predictions(
 def _prediction(row: Measured, estimate: Estimate) -> Prediction:
     interval = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
     return Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, interval)
-
-
-def _patient(fit: Fit | None) -> Protocol:
-    is_cold = fit is not None and fit.protocol.get("caches") == "cold"
-    return structs.replace(PATIENT, caches="cold") if is_cold else PATIENT
 
 
 def _chosen(environment: Environment, fit: FitChoice | None, given: Predictor | None) -> tuple[Predictor, Fit | None]:

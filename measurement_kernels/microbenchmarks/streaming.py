@@ -1,4 +1,4 @@
-"""Sums over an array that all cores read together, at strides 1 to 32: the bandwidth of each memory level.
+"""Sums over an array that all cores read together: the bandwidth of each memory level.
 
 The array is divided into chunks of 32 loads for each work-item of a group. In a round each group reads one chunk, and
 the groups together read consecutive chunks, starting over after the last one. A cache must hold the whole array, and
@@ -17,8 +17,6 @@ from ._rounds import configuration, in_groups, integers, rounds
 
 NAME = "streaming"
 
-STRIDES = (1, 2, 4, 8, 32)
-"""elements between neighboring lanes"""
 LOADS, SUMS = 32, 8
 """loads of a work-item per round, and the number of sums"""
 WARPS, GROUPS = 4, 8
@@ -30,33 +28,25 @@ WORD = 4
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each stride, with a size schedule for each number of bytes."""
-    return [
-        configuration(
-            f"stride {stride}, group {WARPS * limits.warp_size}",
-            partial(streaming, stride, WARPS * limits.warp_size),
-            ladders(stride, limits),
-            partial(arguments, stride),
-            partial(sums, stride),
-        )
-        for stride in STRIDES
-    ]
+    """Return the sums, with a size schedule for each number of bytes."""
+    lanes = WARPS * limits.warp_size
+    return [configuration(f"stride 1, group {lanes}", partial(streaming, lanes), ladders(limits), arguments, sums)]
 
 
-def ladders(stride: int, limits: DeviceLimits) -> tuple[tuple[Sizes, ...], ...]:
+def ladders(limits: DeviceLimits) -> tuple[tuple[Sizes, ...], ...]:
     """Return the rounds for each number of chunks, starting with those that sweep the array once."""
     lanes, groups = WARPS * limits.warp_size, GROUPS * limits.cores
-    chunk = LOADS * lanes * stride * WORD
+    chunk = LOADS * lanes * WORD
     largest = min(LARGEST, limits.global_memory)
     counts = takewhile(lambda chunks: chunks * chunk <= largest, doubling(max(1, SMALLEST // chunk), 1, largest))
-    fixed = {"stride": stride, "groups": groups, "lanes": lanes, "steps": LOADS}
+    fixed = {"stride": 1, "groups": groups, "lanes": lanes, "steps": LOADS}
     return tuple(rounds({**fixed, "chunks": chunks}, least=-(-chunks // groups)) for chunks in list(counts)[::2])
 
 
-def streaming(stride: int, lanes: int) -> lp.TranslationUnit:
-    """Return the sums at one stride for groups of *lanes* work-items."""
+def streaming(lanes: int) -> lp.TranslationUnit:
+    """Return the sums for groups of *lanes* work-items."""
     sums = [f"x{number}" for number in range(SUMS)]
-    loads = [f"{sums[load % SUMS]} = {sums[load % SUMS]} + a[chunk, {load}, l, 0]" for load in range(LOADS)]
+    loads = [f"{sums[load % SUMS]} = {sums[load % SUMS]} + a[chunk, {load}, l]" for load in range(LOADS)]
     unit = lp.make_kernel(
         f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds}}",
         "\n".join(
@@ -72,7 +62,7 @@ def streaming(stride: int, lanes: int) -> lp.TranslationUnit:
             ]
         ),
         [
-            lp.GlobalArg("a", np.float32, shape=f"chunks, {LOADS}, {lanes}, {stride}"),
+            lp.GlobalArg("a", np.float32, shape=f"chunks, {LOADS}, {lanes}"),
             lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
             lp.ValueArg("groups, rounds, chunks", np.int32),
         ],
@@ -84,10 +74,10 @@ def streaming(stride: int, lanes: int) -> lp.TranslationUnit:
     return in_groups(unit)
 
 
-def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
     """Return an array in which each chunk contains its number everywhere, and zeros for out."""
-    numbers = np.arange(sizes["chunks"], dtype=np.float32)[:, None, None, None]
-    shape = (sizes["chunks"], LOADS, sizes["lanes"], stride)
+    numbers = np.arange(sizes["chunks"], dtype=np.float32)[:, None, None]
+    shape = (sizes["chunks"], LOADS, sizes["lanes"])
     return {
         "a": np.ascontiguousarray(np.broadcast_to(numbers, shape)),
         "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
@@ -95,7 +85,7 @@ def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
     }
 
 
-def sums(stride: int, arguments: Arguments) -> dict[str, Array]:
+def sums(arguments: Arguments) -> dict[str, Array]:
     """Return out: 32 times the sum of the numbers of a group's chunks."""
     groups, rounds, chunks = (int(arguments[name]) for name in ("groups", "rounds", "chunks"))
     read = (np.arange(groups)[:, None] + groups * np.arange(rounds)) % chunks

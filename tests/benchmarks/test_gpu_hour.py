@@ -103,9 +103,6 @@ def test_steps_are_ordered_by_importance():
     occupancy = [f"occupancy-{each}" for each in gpu_hour.OCCUPANCY]
     names = [step.name for step in gpu_hour.steps()]
     assert names == ["calibration", "test-kernels", "microbenchmarks", *occupancy, "ranking"]
-
-
-def test_occupancy_sweep_uses_local_memory():
     assert [step.local_memory for step in gpu_hour.steps()] == [0] * 3 + list(gpu_hour.OCCUPANCY) + [0]
 
 
@@ -227,6 +224,9 @@ def test_kernel_that_ends_its_process_is_skipped_after_two_tries(
     assert hour.measured("second") == each_size("c")
     assert f"  skipped, started twice without finishing: first, {label}" in lines
     assert any(line.startswith("first: ") and line.endswith("complete") for line in lines)
+    # An unexpected error is logged with its traceback.
+    assert ("Traceback" in (hour.folder / "log.txt").read_text()) == (label == "bug")
+    assert not any("Traceback" in line for line in lines)
     # The next run skips it.
     again = hour.run()
     assert hour.calls() == []
@@ -240,13 +240,6 @@ def test_time_limit_does_not_count_as_a_failed_try(hour: Hour, monkeypatch: pyte
     lines = hour.run("--seconds", "0")
     assert lines[1].endswith(" configurations (out of time)")
     assert UnfinishedConfigurations(hour.folder / "first.jsonl").starts == {}
-
-
-def test_unexpected_error_is_logged_with_traceback(hour: Hour):
-    hour.labels["first"].append("bug")
-    lines = hour.run()
-    assert not any("Traceback" in line for line in lines)
-    assert "Traceback" in (hour.folder / "log.txt").read_text()
 
 
 def test_failed_step_does_not_stop_other_steps(hour: Hour):

@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.fitting import CANDIDATES, cross_validate, make_fit
 from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.validation import CANDIDATES, cross_validate
 
 
 @pytest.fixture

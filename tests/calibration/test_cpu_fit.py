@@ -19,8 +19,6 @@ from loopyperf.predict.train import train_recordings
 from tests.measurement.synthetic import SyntheticBackend
 from tests.small_campaign import seconds, write_kernel_files
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 HERE = Environment.here(
     backend="opencl",
     platform="Portable Computing Language",

@@ -70,13 +70,18 @@ class FittedNearZero(Fitted):
     ridge, centre = 0.1, 1.0
 
 
-TASKS = [kind(seed) for kind in (Fitted, FittedNearZero) for seed in range(8)]
+TASKS: list[Fitted] = [kind(seed) for kind in (Fitted, FittedNearZero) for seed in range(4)]
 
 
-def test_scipy_finds_no_lower_cost_from_the_minimum(subtests: pytest.Subtests):
+def test_minimum_takes_100_evaluations_and_scipy_finds_no_lower_cost(subtests: pytest.Subtests):
     for task in TASKS:
+        task.evaluations = 0
         with subtests.test(task=str(task)):
+            # SciPy needs up to a hundred times as many evaluations if weights are on their bounds. Without second
+            # derivatives, this minimizer needs 1500 evaluations near 0 and stops at costs up to 25 % higher.
             found = task.minimum()
+            assert task.evaluations <= 100
+            assert isinstance(task, FittedNearZero) or (found.parameters[:-1] == 0).any()  # exactly
             bounds = (LEAST, np.append(np.full(WIDTH, np.inf), MOST))
             start = np.clip(found.parameters, bounds[0] + 1e-9, bounds[1] - 1e-9)
             scipys = optimize.least_squares(
@@ -114,11 +119,6 @@ def test_gradient_is_zero_or_points_out_of_bounds_at_the_minimum(subtests: pytes
             assert found.parameters[-1] <= MOST
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_unneeded_weights_are_exactly_0(seed: int):
-    assert (Fitted(seed).minimum().parameters[:-1] == 0).any()
-
-
 def test_minimum_does_not_depend_on_the_order_of_rows(subtests: pytest.Subtests):
     for task in TASKS:
         with subtests.test(task=str(task)):
@@ -128,16 +128,6 @@ def test_minimum_does_not_depend_on_the_order_of_rows(subtests: pytest.Subtests)
             moved = copy(task)
             moved.amounts, moved.logarithms = task.amounts[order], task.logarithms[order]
             assert moved.minimum().parameters == pytest.approx(found, abs=1e-6)
-
-
-def test_minimization_needs_at_most_100_evaluations(subtests: pytest.Subtests):
-    for task in TASKS:
-        with subtests.test(task=str(task)):
-            # SciPy needs up to a hundred times as many evaluations if weights are on their bounds. Without second
-            # derivatives, this minimizer needs 1500 evaluations near 0 and stops at costs up to 25 % higher.
-            task.evaluations = 0
-            task.minimum()
-            assert task.evaluations <= 100
 
 
 def test_last_parameter_stops_at_its_upper_bound():

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
-from loopyperf.calibration.dependence import separate
-from loopyperf.calibration.overlap_fit import Solution, solve
+from loopyperf.calibration.overlap_fit import Solution, own_parts, separate, solve
 from loopyperf.calibration.problem import Indistinguishable, Observation, changed_counts, doubts, pose_problem
 
 EXACT = 1e-8
@@ -151,3 +150,16 @@ def test_note_names_the_property_the_dependency_and_both_counts():
         "the weight of 'local store 32-bit' is undetermined: the calibration kernels have 2 × 'barriers', here 14, "
         "but this kernel has 3",
     )
+
+
+@given(arrays(float, (6, 4), elements=st.floats(0.1, 10)))
+def test_own_parts_are_distances_from_the_span_of_the_others(matrix: np.ndarray):
+    units = matrix / np.linalg.norm(matrix, axis=0)
+    distances = []
+    for column in range(4):
+        others = np.delete(units, column, axis=1)
+        nearest = others @ np.linalg.lstsq(others, units[:, column], rcond=None)[0]
+        distances.append(np.linalg.norm(units[:, column] - nearest))
+    # Own parts are computed from squared singular values, and rounding dominates the smallest: if two columns are
+    # equal, the own parts of the others have errors of 1e-5.
+    np.testing.assert_allclose(own_parts(units), distances, rtol=1e-4, atol=1e-7)

@@ -240,7 +240,6 @@ TOGETHER: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "a variance below 0": (lambda it: it["uncertainty"]["covariance"][0].__setitem__(0, -1.0), "variances must be >="),
     "scores in no order": (lambda it: it["uncertainty"]["scores"].insert(0, 1e9), "scores must be in ascending order"),
-    "a huge count": (lambda it: it.update(coverage=[{"name": "x", "most": 2**63}]), r"`\$\.coverage\[0\]\.most`"),
     "no candidate": (lambda it: it["cross_validation"]["classes"][0]["errors"].popitem(), r"at `\$\.cross_validation`"),
     "a strange class": (lambda it: it["cross_validation"]["compared"].append("x"), "must be among the classes, got x"),
     "a range that is none": (lambda it: it["ranges"].update(launches=[2.0, 1.0]), "range of 'launches' must"),

@@ -6,10 +6,9 @@ import pytest
 
 from loopyperf.calibration.accuracy import PLAIN, ClassErrors, CrossValidation, Uncertainty
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
-from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.fitting import CANDIDATES, make_fit
 from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.validation import CANDIDATES
 
 PLAIN_FIT = next(each for each in CANDIDATES if each.name == PLAIN)
 

@@ -50,39 +50,31 @@ every_function = pytest.mark.parametrize("ask", [compared, explained, reported])
 
 
 @every_function
-@pytest.mark.parametrize("device", [{"device": V100}, {}], ids=["named", "its own"])
 @pytest.mark.usefixtures("own")
 def test_given_fit_changes_only_the_estimate_of_its_model(
-    ask: Callable[..., Mapping[str, Estimate]], device: dict[str, str], tmp_path: Path
+    ask: Callable[..., Mapping[str, Estimate]], tmp_path: Path
 ) -> None:
     usual = ask(device=V100)
     assert (usual["linear"].seconds, usual["overlap"].seconds) == (1.0, 1.0)
     save_fit(GIVEN, tmp_path / "fit.json")
-    for fit in (GIVEN, tmp_path / "fit.json", str(tmp_path / "fit.json")):
+    for fit, device in ((GIVEN, {"device": V100}), (tmp_path / "fit.json", {}), (str(tmp_path / "fit.json"), {})):
         answers = ask(fit=fit, **device)
         assert answers == {**usual, "linear": lpp.estimate(doubled(), n=N, fit=GIVEN)}
         assert answers["linear"].seconds == 2.0
 
 
-@every_function
-def test_fit_of_a_model_that_was_not_requested_is_refused(ask: Callable[..., object]) -> None:
-    with pytest.raises(ParameterError, match=r"the fit is for model 'linear', which is not among the models roofline"):
-        ask(fit=GIVEN, device=V100, models=("roofline", "volkov"))
-
-
-@every_function
-def test_fit_for_none_of_the_devices_is_refused(ask: Callable[..., object]) -> None:
-    with pytest.raises(FitFileError, match=r"the fit is for device 'nvidia-v100', not for 'nvidia-a100'"):
-        ask(fit=GIVEN, device="nvidia-a100")
-
-
-@every_function
-def test_file_without_a_fit_is_refused(ask: Callable[..., object], tmp_path: Path) -> None:
+def test_unusable_fits_are_refused(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(FitFileError, match="cannot read the fit file"):
-        ask(fit=tmp_path / "none.json", device=V100)
-    with pytest.raises(FitFileError, match="is not a fit file"):
-        ask(fit=tmp_path / "list.json", device=V100)
+    refusals = (
+        (GIVEN, {"device": V100, "models": ("roofline", "volkov")}, ParameterError, "not among the models roofline"),
+        (GIVEN, {"device": "nvidia-a100"}, FitFileError, "for device 'nvidia-v100', not for 'nvidia-a100'"),
+        (tmp_path / "none.json", {"device": V100}, FitFileError, "cannot read the fit file"),
+        (tmp_path / "list.json", {"device": V100}, FitFileError, "is not a fit file"),
+    )
+    for ask in (compared, explained, reported):
+        for fit, options, error, message in refusals:
+            with pytest.raises(error, match=message):
+                ask(fit=fit, **options)
 
 
 def test_fit_applies_to_its_device_and_its_model_comes_first() -> None:

@@ -63,13 +63,8 @@ def test_default_without_cross_validation_is_the_linear_fit():
     assert find_fit("d").model == "linear"
 
 
-def test_default_is_the_only_fit():
-    save_fit(fit_from("own", model="overlap"), user_fits() / "d" / "overlap.json")
-    assert find_fit("d").model == "overlap"
-
-
 @pytest.mark.parametrize("saved", ["nvidia-gtx-1060", "geforce-gtx-1060-6gb"])
-@pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060 6GB", "GTX 1060", "NVIDIA GTX 1060"])
+@pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060 6GB"])
 def test_fit_is_found_by_the_drivers_and_the_catalogs_device_name(saved: str, asked: str):
     save_fit(fit_from("own"), user_fits() / saved / "linear.json")
     assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
@@ -77,18 +72,16 @@ def test_fit_is_found_by_the_drivers_and_the_catalogs_device_name(saved: str, as
         find_fit(asked, "overlap")
 
 
-@pytest.mark.parametrize("saved", ["amd-r9-fury", "fiji"])
-@pytest.mark.parametrize("asked", ["amd-r9-fury", "Fiji", "Radeon R9 Fury"])
+@pytest.mark.parametrize(("saved", "asked"), [("amd-r9-fury", "Fiji"), ("fiji", "Radeon R9 Fury")])
 def test_user_fit_takes_precedence_by_any_name_of_the_device(saved: str, asked: str):
     save_fit(fit_from("own"), user_fits() / saved / "linear.json")
     assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
 
 
-@pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060"])
-def test_other_files_beside_a_fit_are_ignored_by_any_device_name(asked: str):
+def test_other_files_beside_a_fit_are_ignored():
     save_fit(fit_from("own"), user_fits() / "nvidia-gtx-1060" / "overlap.json")
     (user_fits() / "nvidia-gtx-1060" / "notes.json").write_text("[]")
-    assert find_fit(asked).source == "own"
+    assert find_fit("GeForce GTX 1060").source == "own"
 
 
 def test_unreadable_fit_of_another_device_is_ignored():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from loopyperf.calibration import overlap_fit as solver
-from loopyperf.calibration.dependence import non_negative_least_squares
 from loopyperf.calibration.overlap_fit import (
     FURTHER_STARTS,
     MIN_START,
@@ -15,6 +14,7 @@ from loopyperf.calibration.overlap_fit import (
     STARTS,
     _best,
     _Fitted,
+    non_negative_least_squares,
     solve_overlap,
 )
 from loopyperf.calibration.problem import Observation, Solution, pose_problem

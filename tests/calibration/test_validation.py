@@ -13,11 +13,9 @@ from loopyperf.calibration.accuracy import (
     Prediction,
     assess,
 )
-from loopyperf.calibration.fits import Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import CANDIDATES, FitRecipe, cross_validate
 from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import CANDIDATES, FitRecipe, cross_validate
 from loopyperf.errors import CalibrationError
 
 # Stevens and Klöckner, Table 1: (measured, predicted) in ms for sizes a to d, and the printed geometric mean. The
@@ -174,17 +172,3 @@ def test_kernels_beyond_counts_train_pipeline_fits_but_are_not_scored():
     assert len(with_beyond.left_out[pipelines].seconds) == len(rows)
     for name in ("linear, non-negative", "overlap of counts"):
         assert with_beyond.table.errors[name] == without.table.errors[name]
-
-
-@pytest.mark.parametrize("basis", ["counts", "pipelines"])
-def test_coverage_is_that_of_counts_for_any_basis(basis: str):
-    rows = [
-        Observation(name, str(busy), {}, {"launches": 1, "f32 add": busy}, 1e-5 + 1e-9 * busy, {"alu": 1e-9 * busy})
-        for name in ("a", "b", "c")
-        for busy in (1000, 2000)
-    ]
-    provenance = Provenance(model="", device="Made Up", slug="made-up-1", counting="executed")
-    candidates = [each for each in CANDIDATES if each.basis == basis]
-    (fit, *_) = fit_observations(provenance, rows, candidates, expected=["f32 mul"])
-    assert fit.basis == basis
-    assert {row.name: row.configurations for row in fit.coverage} == {"f32 add": 6, "f32 mul": 0, "launches": 6}

@@ -17,8 +17,6 @@ from loopyperf.predict.validate import Validation
 from tests.cli.runner import run
 from tests.small_campaign import write_kernel_files
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 PREDICTION = Prediction("k", {"n": 1}, 1e-6, 1.1e-6)
 SYNTHETIC = ("--backend", "synthetic")
@@ -49,12 +47,6 @@ def test_calibrate_prints_the_protocol_and_the_noise_floor(kernels: Path):
         "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: variation of repeated"
         in printed.stdout
     )
-
-
-def test_cold_caches_need_a_backend_that_flushes_them(kernels: Path):
-    refused = calibrate(kernels, "--caches", "cold")
-    assert refused.exit_code == 1
-    assert "cannot flush the caches" in refused.stderr
 
 
 def test_calibrate_prints_weights_rank_condition_and_errors(kernels: Path):

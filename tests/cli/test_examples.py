@@ -37,7 +37,6 @@ STAGES = {
     "calibrate --samples": ["measuring", "sampling", "fitting"],
     "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["running all models"],
     "counters matmul.py:tiled --set n=4096 --device nvidia-v100": ["counting"],
-    "coverage --group-size 1024": ["counting"],
     "diff matmul.py:tiled --set n=2048 --set-after n=4096 --device nvidia-v100": ["comparing"],
     "estimate matmul.py:tiled --set n=4096 --device amd-r9-fury": ["estimating"],
     "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
@@ -55,7 +54,6 @@ STAGES = {
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning"),
-    pytest.mark.usefixtures("few_trees"),
 ]
 
 

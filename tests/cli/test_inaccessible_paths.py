@@ -50,7 +50,8 @@ REFUSED: dict[str, Callable[[Path], tuple[object, ...]]] = {
     "fit": lambda path: ("estimate", DOUBLED, "--set", "n=4096", "--fit", path / "fit.json"),
     "description": lambda path: ("estimate", DOUBLED, *OPTIONS[:2], "--device", path / "x.toml", "--model", "roofline"),
     "archive": lambda path: ("fit", path / "archive.jsonl"),
-    "kernels": lambda path: ("coverage", "--kernels", path / "kernels", "--group-size", 256),
+    "archives": lambda path: ("train", path / "archive.jsonl"),
+    "kernels": lambda path: ("fit", path / "archive.jsonl", "--kernels", path / "kernels"),
 }
 
 

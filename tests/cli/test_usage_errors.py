@@ -63,7 +63,7 @@ def test_arguments_are_literals_or_words(text: str, values: tuple[object, ...]):
 
 
 def test_size_without_option_gets_a_hint_if_the_command_has_set():
-    for words, hint in ((("estimate", DOUBLED), "; set a size with --set n=64"), (("coverage",), "")):
+    for words, hint in ((("estimate", DOUBLED), "; set a size with --set n=64"), (("doctor",), "")):
         refused = run(*words, "n=64")
         assert (refused.exit_code, refused.stdout) == (2, "")
         help_line = f"(see `loopyperf {words[0]} --help`)"

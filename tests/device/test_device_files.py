@@ -10,7 +10,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import CoreLimits, Device, Throughput
 from loopyperf.device.device_files import description_text, device_slug, load_description
-from loopyperf.device.device_library import BUNDLED, known_descriptions, load_device, slug_of, without_brand
+from loopyperf.device.device_library import BUNDLED, known_descriptions, load_device, slug_of
 from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_issue, level_latency, with_traffic
 from loopyperf.device.parts import Quantity, Scheduling, SharedPipeline
 from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
@@ -174,36 +174,20 @@ def test_facts_are_saved_with_their_sources() -> None:
 
 def test_device_is_found_by_driver_and_product_names(subtests: pytest.Subtests):
     for name, slug in [
-        ("nvidia-titan-v", "nvidia-titan-v"),
         ("NVIDIA TITAN V", "nvidia-titan-v"),
         ("TITAN V", "nvidia-titan-v"),
         ("Tesla K40c", "nvidia-tesla-k40"),
-        ("k40", "nvidia-tesla-k40"),
         ("NVIDIA GeForce RTX 2070", "nvidia-rtx-2070"),
         ("Tesla V100-PCIE-16GB", "nvidia-v100"),
         ("NVIDIA A100-SXM4-80GB", "nvidia-a100"),
         ("NVIDIA A100-SXM4-40GB", "nvidia-a100-40"),
-        ("NVIDIA A100-PCIE-40GB", "nvidia-a100-40"),
-        ("NVIDIA A40", "nvidia-a40"),
-        ("NVIDIA H100 PCIe", "nvidia-h100-pcie"),
         ("NVIDIA H100 80GB HBM3", "nvidia-h100"),
-        ("AMD R9 Fury", "amd-r9-fury"),
         ("AMD Radeon R9 Fury", "amd-r9-fury"),
-        ("AMD Instinct MI300X", "amd-mi300x"),
-        ("AMD Radeon RX 6900 XT", "amd-rx-6900-xt"),
-        ("NVIDIA GeForce RTX 2080 Ti", "nvidia-rtx-2080-ti"),
         ("Tesla T4", "nvidia-t4"),
-        ("NVIDIA RTX A6000", "nvidia-rtx-a6000"),
-        ("NVIDIA L40", "nvidia-l40"),
         ("NVIDIA GH200 480GB", "nvidia-gh200"),
-        ("AMD Instinct MI250X", "amd-mi250x"),
     ]:
         with subtests.test(name=name, slug=slug):
             assert lpp.load_device(name).slug == slug
-
-
-def test_name_without_brand_is_the_model():
-    assert without_brand("nvidia-geforce-rtx-2070") == without_brand("rtx-2070") == "rtx-2070"
 
 
 def test_device_is_found_by_the_path_of_its_file(tmp_path: Path):
@@ -224,7 +208,7 @@ def test_relative_and_home_paths_are_resolved(written: str, tmp_path: Path, monk
 
 def test_error_for_other_files_shows_the_given_path(subtests: pytest.Subtests):
     for written in ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"]:
-        for model in [None, "linear", "pipeline", "learned"]:
+        for model in [None, "pipeline"]:
             with (
                 subtests.test(written=written, model=model),
                 pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is not a device file \\(\\*\\.toml\\)"),
@@ -299,12 +283,7 @@ def test_each_listed_device_can_be_loaded():
     ],
 )
 def test_slug_is_a_folder_name(name, slug):
-    assert slug == device_slug(name)
-
-
-def test_slug_of_a_slug_is_the_same():
-    slug = device_slug("pthread-AMD EPYC")
-    assert slug == device_slug(slug)
+    assert slug == device_slug(name) == device_slug(slug)
 
 
 # }}}

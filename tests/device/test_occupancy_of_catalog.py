@@ -13,6 +13,7 @@ from loopyperf.device.occupancy import Occupancy, occupancy
 from loopyperf.device.substitutes import completed, lacking
 from loopyperf.errors import OccupancyError
 from loopyperf.testing.device_laws import largest_group
+from tests import sample_and_all
 
 SHARES = (0.0, 0.1, 0.3, 0.5, 1.0)
 """shares of a group's maximum resources"""
@@ -31,9 +32,14 @@ def resident(device: Device) -> Iterator[tuple[Group, Occupancy | None]]:
             yield group, None
 
 
-@pytest.mark.parametrize("device", [each for each in DEVICES if not lacking(each)], ids=lambda each: each.slug)
-def test_resident_groups_fit_and_larger_groups_have_no_higher_occupancy(device: Device) -> None:
-    device = completed(device)
+@sample_and_all(4)
+def test_resident_groups_fit_and_larger_groups_have_no_higher_occupancy(subtests: pytest.Subtests, step: int) -> None:
+    for device in [each for each in DEVICES if not lacking(each)][::step]:
+        with subtests.test(device=device.slug):
+            check_resident_groups(completed(device))
+
+
+def check_resident_groups(device: Device) -> None:
     limits, groups = device.limits, dict(resident(device))
     for (work_items, registers, local_memory), found in groups.items():
         if found is not None:

@@ -291,9 +291,14 @@ def test_file_of_another_kind_is_not_truncated(tmp_path):
 
 
 def test_archive_with_an_invalid_protocol_is_rejected(path, recorded):
-    path.write_bytes(path.read_bytes().replace(b'"dropped":4', b'"dropped":40'))
-    with pytest.raises(ArchiveError, match=r"line 1: .*dropped=40"):
-        read_archive(path)
+    content = path.read_bytes()
+    for valid, invalid, message in (
+        (b'"dropped":4', b'"dropped":40', "dropped=40"),
+        (b'"caches":"warm"', b'"caches":"cold"', "Invalid enum value 'cold'"),  # written by an earlier version
+    ):
+        path.write_bytes(content.replace(valid, invalid))
+        with pytest.raises(ArchiveError, match=rf"line 1: .*{message}"):
+            read_archive(path)
 
 
 def test_a_refused_archive_is_not_kept_locked(path, recorded):

@@ -24,6 +24,11 @@ FORMS = [
     if configuration.label.endswith(("group 256", "group 16x16", "group 32x8"))
     and not re.search("k=512|k=728|-bit, stride (?!0|1,|2/3|4/>4)|pitch (2|4|8|16),", configuration.label)
 ]
+OTHER_FORMS = [
+    each
+    for folder in ("rodinia", "optimization_steps")
+    for each in plan(load_kernel_files(bundled_folder(f"test_kernels/{folder}")), LIMITS)
+]
 
 
 def test_exactly_one_bundled_file_is_the_empty_kernel():
@@ -50,9 +55,9 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@sample_and_all(10)
+@sample_and_all(9)
 def test_results_match_numpy(subtests: pytest.Subtests, backend: OpenCLBackend, step: int):
-    for name, form in FORMS[::step]:
+    for name, form in [*FORMS, *OTHER_FORMS][::step]:
         with subtests.test(name=name, form=form.label):
             assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 

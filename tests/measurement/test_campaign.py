@@ -127,7 +127,7 @@ def test_a_finished_campaign_measures_nothing_when_resumed(path):
     assert backend.calls == []
 
 
-@pytest.mark.parametrize("killed_after", [1, 2, 5, 11, 20])
+@pytest.mark.parametrize("killed_after", [1, 2, 11])
 def test_a_resumed_campaign_measures_only_what_is_missing(path, tmp_path, killed_after):
     class KilledError(Exception):
         pass
@@ -158,27 +158,17 @@ def order_of(backend):
 MANY = kernel_file("scale", *(configuration(f"group {number}", SIZES) for number in range(20)))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_seed_determines_the_order_of_configurations(tmp_path, seed):
-    orders = []
-    for name in ("one", "other"):
+def test_seed_determines_only_the_order_of_configurations(tmp_path):
+    orders, measured = [], []
+    for name, seed in (("one", 0), ("again", 0), ("other", 1)):
         backend = SyntheticBackend()
-        measure(tmp_path / name, backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=seed))
+        measured.append(measure(tmp_path / name, backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=seed)))
         orders.append(order_of(backend))
-    assert orders[0] == orders[1]
     as_planned = [("empty kernel", "group 16"), *(("scale", f"group {number}") for number in range(20))]
-    assert orders[0] != as_planned
+    assert orders[0] == orders[1] != as_planned
+    assert orders[2] not in (orders[0], as_planned)
     assert sorted(orders[0]) == sorted(as_planned)
-
-
-def test_another_seed_changes_only_the_order(tmp_path):
-    one, other = SyntheticBackend(), SyntheticBackend()
-    measured = [
-        measure(tmp_path / str(seed), backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=seed))
-        for seed, backend in ((0, one), (1, other))
-    ]
-    assert order_of(one) != order_of(other)
-    assert [m.key for m in measured[0]] == [m.key for m in measured[1]]
+    assert [m.key for m in measured[0]] == [m.key for m in measured[2]]
 
 
 def test_sizes_of_a_configuration_are_measured_consecutively(path):

@@ -11,8 +11,13 @@ import pytest
 from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
 from loopyperf.measurement.backends import open_backend, opencl
 from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device, opencl_environment, warp_size
-from loopyperf.measurement.backends.opencl_program import OpenCLProgram
+from loopyperf.measurement.backends.opencl import (
+    OpenCLBackend,
+    OpenCLProgram,
+    choose_opencl_device,
+    opencl_environment,
+    warp_size,
+)
 
 from .launched_kernels import RELAXATION, REVERSAL, make, relaxation, reversal
 from .synthetic import configuration, scale_kernel
@@ -248,7 +253,7 @@ def test_unset_pocl_thread_count_is_recorded_with_a_warning(monkeypatch):
 def test_everything_but_the_opencl_backend_works_without_pyopencl():
     script = (
         "import sys; sys.modules['pyopencl'] = None\n"
-        "import loopyperf.measurement.campaign, loopyperf.measurement.backends.replay\n"
+        "import loopyperf.measurement.campaign, loopyperf.measurement.archive\n"
         "from loopyperf.measurement.backends import open_backend\n"
         "from loopyperf.errors import BackendError\n"
         "try: open_backend('opencl')\n"

@@ -1,4 +1,4 @@
-"""Tests of test_kernels/optimization_steps/: correct results, and kernels for warps in lockstep."""
+"""Tests of test_kernels/optimization_steps/: counts of the papers, and kernels for warps in lockstep."""
 
 from dataclasses import replace
 
@@ -6,16 +6,11 @@ import pytest
 from loopy.kernel.instruction import Assignment
 
 import loopyperf as lpp
-from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from tests import sample_and_all
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/optimization_steps"))}
-FORMS = {f"{name}, {form.label}": (name, form) for name, form in plan(FILES.values(), LIMITS)}
 
 
 def test_all_steps_have_configurations() -> None:
@@ -25,19 +20,6 @@ def test_all_steps_have_configurations() -> None:
     # The bars in Sim's figure 12, five of the sixteen combinations
     expected = ("baseline", "vecpack", "vecpack, rsqrt", "vecpack, rsqrt, shmem", "vecpack, rsqrt, shmem, ujam")
     assert (len(labels), labels.issuperset(expected)) == (16, True)
-
-
-@pytest.fixture(scope="module")
-def backend() -> OpenCLBackend:
-    return OpenCLBackend()
-
-
-@sample_and_all(5)
-def test_results_match_numpy(subtests: pytest.Subtests, backend: OpenCLBackend, step: int) -> None:
-    for label in list(FORMS)[::step]:
-        with subtests.test(label=label):
-            name, form = FORMS[label]
-            assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
 @pytest.mark.parametrize("group", [128, 256])

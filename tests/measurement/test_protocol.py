@@ -25,14 +25,9 @@ def test_a_summary_has_minimum_median_and_spread_of_the_runs_that_count():
     assert Protocol().summary(samples) == Summary(minimum=3.0, median=4.5, spread=0.5, runs=4)
 
 
-def test_cold_probe_ignores_the_run_after_its_arrays_were_written():
-    assert Protocol(caches="cold").probed_time((1.0, 3.0, 2.0)) == 2.0
-    assert Protocol(caches="cold").probed_time((3.0,)) == 3.0
-
-
 def test_str_describes_the_rules():
     assert str(Protocol()) == "at most 30 runs, the first 4 dropped, warm caches, order of seed 0"
-    assert str(Protocol(caches="cold", seed=None)).endswith("cold caches, order of the files")
+    assert str(Protocol(seed=None)).endswith("order of the files")
 
 
 def test_measured_time_rejects_a_probe():

@@ -1,12 +1,10 @@
-"""Tests of test_kernels/rodinia/: correct results, and estimates of the pipeline model."""
+"""Tests of test_kernels/rodinia/: groups of the paper, and estimates of the pipeline model."""
 
 from functools import cache
 
 import numpy as np
 import pytest
 
-from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.predict.estimate import estimate
@@ -50,18 +48,6 @@ def test_a_group_has_as_many_warps_as_in_the_table(subtests: pytest.Subtests):
         with subtests.test(name=name):
             extents = form(name).label.removeprefix("group ").split("x")
             assert -(-np.prod([int(extent) for extent in extents]) // 32) == WARPS[name]
-
-
-@pytest.fixture(scope="module")
-def backend() -> OpenCLBackend:
-    return OpenCLBackend()
-
-
-@sample_and_all(3)
-def test_results_match_numpy(subtests: pytest.Subtests, backend, step: int):
-    for name in list(WARPS)[::step]:
-        with subtests.test(name=name):
-            assert backend.time(BenchmarkCase(name, form(name), form(name).sizes[0]), 1)
 
 
 @sample_and_all(3)

@@ -1,4 +1,4 @@
-"""Tests of the number of runs of a measurement, its clocks and its cache state."""
+"""Tests of the number of runs of a measurement, and of its clocks."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -27,11 +27,6 @@ class ScriptedBackend:
         self.done += ["run"] * runs
         wall = tuple(next(self.seconds) for _ in range(runs))
         return MeasuredTimes(wall, tuple(each / 2 for each in wall))
-
-
-class FlushableBackend(ScriptedBackend):
-    def empty_caches(self):
-        self.done.append("empty")
 
 
 def rising(start=1e-6):
@@ -96,20 +91,3 @@ def test_device_times_are_dropped_if_some_runs_have_none():
 def test_number_of_device_times_must_equal_the_runs():
     with pytest.raises(MeasurementError, match="2 runs have 1 device times"):
         MeasuredTimes((1.0, 2.0), (1.0,))
-
-
-def test_cold_caches_are_emptied_before_each_run():
-    backend = FlushableBackend(constant(1e-3))
-    measured(backend, CASE, Protocol(caches="cold"))
-    assert backend.done == ["empty", "run"] * 12
-
-
-def test_warm_caches_are_not_emptied():
-    backend = FlushableBackend(constant(1e-3))
-    measured(backend, CASE, Protocol())
-    assert backend.done == ["run"] * 12
-
-
-def test_cold_caches_require_a_backend_that_can_empty_them():
-    with pytest.raises(MeasurementError, match="cannot flush the caches of Synthetic Device 9000; use caches='warm'"):
-        measured(ScriptedBackend(constant(1e-3)), CASE, Protocol(caches="cold"))

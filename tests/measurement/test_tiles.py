@@ -68,19 +68,13 @@ def stencil_arguments(rng, sizes):
 # {{{ distribution of a tile over a group
 
 
-def test_tile_of_group_size_is_fetched_one_element_per_work_item():
-    unit = tiled(stencil(16, 8, halo=0))
+def test_tile_is_distributed_over_the_group():
+    unit = tiled(stencil(16, 8, halo=0))  # one element per work-item
     assert (axis_of(unit, "a_row"), axis_of(unit, "a_column")) == (["l.1"], ["l.0"])
-
-
-def test_tile_larger_than_the_group_is_fetched_in_a_loop():
-    unit = tiled(stencil(16, 8))  # 9 rows by 17 columns
+    unit = tiled(stencil(16, 8))  # 9 rows by 17 columns: in a loop
     assert (axis_of(unit, "a_row_inner"), axis_of(unit, "a_column_inner")) == (["l.1"], ["l.0"])
     assert (axis_of(unit, "a_row_outer"), axis_of(unit, "a_column_outer")) == ([], [])
-
-
-def test_axis_without_local_index_is_a_loop():
-    unit = tiled(stencil(16, 8, halo=0), {"a_row": None, "a_column": "l.0"})
+    unit = tiled(stencil(16, 8, halo=0), {"a_row": None, "a_column": "l.0"})  # an axis without a local index
     assert (axis_of(unit, "a_row"), axis_of(unit, "a_column")) == ([], ["l.0"])
 
 
@@ -101,7 +95,7 @@ def test_tile_name_defaults_to_the_array_name():
 # {{{ contents of a tile
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(16, 12), (16, 16), (12, 16), (4, 3)])
+@pytest.mark.parametrize(("columns", "rows"), [(16, 12), (4, 3)])
 def test_each_element_of_the_bounding_box_is_fetched_once(columns, rows):
     counts = count_kernel(load_kernel(tiled(stencil(columns, rows, divides=True)))).properties().evaluate(n=96)
     groups = 96**2 // (columns * rows)
@@ -112,7 +106,7 @@ def test_each_element_of_the_bounding_box_is_fetched_once(columns, rows):
     assert counts["local load 32-bit"] == 2 * 96**2
 
 
-@pytest.mark.parametrize("n", [1, 15, 37, 48])
+@pytest.mark.parametrize("n", [1, 37])
 def test_tile_does_not_exceed_the_array_bounds(n):
     def timed(last: float) -> MeasuredTimes:
         def reference(arguments: dict[str, Any]) -> dict[str, Any]:

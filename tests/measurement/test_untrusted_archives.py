@@ -16,8 +16,8 @@ import pytest
 
 from loopyperf.errors import ArchiveError
 from loopyperf.measurement import archive as archive_module
-from loopyperf.measurement.archive import Archive, read_archive
-from loopyperf.measurement.records import Measurement, Takes, encode
+from loopyperf.measurement.archive import Archive, Recording, read_archive
+from loopyperf.measurement.records import Measurement, encode
 
 from .synthetic import run
 
@@ -80,7 +80,7 @@ def test_standing_repeat_is_the_latest_with_the_fastest_reference_kernel() -> No
         ]
         fastest = min(inf if each.yardstick is None else each.yardstick for each in taken)
         latest = [each for each in taken if (inf if each.yardstick is None else each.yardstick) == fastest][-1]
-        assert Takes(taken).completed == {MEASURED.key: latest}
+        assert Recording((), tuple(taken)).completed == {MEASURED.key: latest}
 
 
 def test_an_earlier_schema_is_rejected(path: Path) -> None:

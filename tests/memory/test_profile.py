@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, partial
 from typing import Any
 from unittest.mock import patch
 
@@ -34,12 +35,17 @@ WARP = Warp()
 class Example:
     """Loads of array a, and a function that yields a work-item's iterations: loop values and the element loaded."""
 
-    kernel: Kernel
+    build: Callable[[], Kernel]
     group: tuple[int, ...]
     visit: Callable[..., Iterator[tuple[tuple[int, ...], int]]]
     """the iterations of work-item (g, ids) at given sizes"""
     loops: tuple[str, ...]
     element: int = 4
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """Return the kernel, which is built once by the tests that need it."""
+        return self.build()
 
     def lanes(self, warp: Warp, sizes: Sizes) -> dict[tuple[int, ...], dict[int, int]]:
         """Return iteration -> lane -> byte address."""
@@ -116,8 +122,9 @@ def example(
     guard = [f"if={more['guard']}"] if "guard" in more else []
     code = f"out[{'+'.join(['i', *loops])}] = a[{index}] {{{','.join(['inames=' + ':'.join(inames), *guard])}}}"
     arguments = [*SIZES, flat("a", dtype), flat("out", dtype)]
-    kernel = written(f"[n,m] -> {{[{','.join(inames)}]: {domain}}}", code, *arguments, tags={"g": "g.0", **axes})
-    return pytest.param(Example(kernel, group, visit, tuple(loops), np.dtype(dtype).itemsize), id=visit.__name__)
+    domains = f"[n,m] -> {{[{','.join(inames)}]: {domain}}}"
+    build = partial(written, domains, code, *arguments, tags={"g": "g.0", **axes})
+    return pytest.param(Example(build, group, visit, tuple(loops), np.dtype(dtype).itemsize), id=visit.__name__)
 
 
 GROUPS = "0<=g<4 and 0<=i<48"

@@ -13,7 +13,6 @@ from loopyperf.errors import (
     ParameterError,
     UnknownDeviceError,
 )
-from loopyperf.measurement.archive import read_archive
 from tests.measurement.synthetic import SyntheticBackend, environment
 from tests.minimal_fit import FREE
 from tests.small_campaign import (
@@ -97,27 +96,6 @@ def test_interrupted_validation_is_resumed(calibrated, kernels):
     validate(second, kernels)
     validate(whole, kernels)
     assert whole.calls == first.calls + second.calls
-
-
-class Emptying(SyntheticBackend):
-    """A device that counts how often its caches are emptied."""
-
-    emptied = 0
-
-    def empty_caches(self):
-        self.emptied += 1
-
-
-def test_fit_for_cold_caches_is_validated_with_cold_caches(kernels, tmp_path):
-    machine = Emptying(seconds)
-    cold = structs.replace(PROTOCOL, caches="cold")
-    fit = lpp.calibrate(machine, kernels=kernels, protocol=cold)
-    assert fit.protocol["caches"] == "cold"
-    emptied_by_calibration = machine.emptied
-    assert emptied_by_calibration == sum(runs for *_, runs in machine.calls) > 0
-    lpp.validate(machine, kernels=kernels, fit=fit, archive=tmp_path / "cold.jsonl")
-    assert machine.emptied > emptied_by_calibration
-    assert read_archive(tmp_path / "cold.jsonl").runs[0].protocol.caches == "cold"
 
 
 def test_validation_with_an_archive_is_resumed(calibrated, kernels, tmp_path):

@@ -19,7 +19,7 @@ BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "cuda": ("loopyperf.measurement.backends.cuda", "CudaBackend"),
         "opencl": ("loopyperf.measurement.backends.opencl", "OpenCLBackend"),
-        "replay": ("loopyperf.measurement.backends.replay", "ReplayBackend"),
+        "replay": ("loopyperf.measurement.archive", "ReplayBackend"),
     }
 )
 """Module and class of each backend."""

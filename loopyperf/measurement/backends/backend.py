@@ -91,15 +91,6 @@ class Backend(Protocol):
         ...
 
 
-@runtime_checkable
-class EmptiesCaches(Protocol):
-    """A backend that can also measure with cold caches."""
-
-    def empty_caches(self) -> None:
-        """Flush the caches: read and write more than the device's last cache holds, and wait for completion."""
-        ...
-
-
 # {{{ running a part of a kernel: some of the groups of one of its device programs, with the same machine code
 
 

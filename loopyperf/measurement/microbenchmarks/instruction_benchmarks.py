@@ -1,17 +1,16 @@
 """Instruction latencies from an archive of microbenchmarks, or the reasons why they are missing."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
-from typing import Any, cast
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.microbenchmarks.memory_benchmarks import BoatHull, boat_hull
+from loopyperf.measurement.microbenchmarks.memory_benchmarks import boat_hull
 from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, Values, paces, robust_fit
 from loopyperf.units import in_percent
 
@@ -51,7 +50,7 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
     freedom = len(values) - 2
     variance = float(left @ left) / freedom
     # With few values the variance is uncertain: Student's t quantile takes the place of one standard deviation.
-    factor = float(cast("Any", stats.t).ppf(ONE_SIGMA, freedom))
+    factor = float(stdtrit(freedom, ONE_SIGMA))
     errors = factor * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
     intercept, slope = (Estimated(float(value), float(error)) for value, error in zip(line, errors, strict=True))
     return LinearFit(intercept, slope, float(np.abs(left).max()))
@@ -202,7 +201,10 @@ def _less(number: Estimated | None, loop: Estimated | None, steps: int) -> Estim
 
 
 def _all(recording: Recording, core: Core) -> Iterator[Found]:
-    for kind, taken in by_kind(paces(recording, CHAIN)).items():
+    kinds: dict[str, list[Pace]] = defaultdict(list)
+    for pace in paces(recording, CHAIN):
+        kinds[pace.kind].append(pace)
+    for kind, taken in kinds.items():
         yield _found(kind, CHAIN, taken, core, _chain)
     measured = {measurement.kernel_class for measurement in recording.measurements}
     for name, kernel_class, measure in (
@@ -212,14 +214,6 @@ def _all(recording: Recording, core: Core) -> Iterator[Found]:
     ):
         if kernel_class in measured:
             yield _found(name, kernel_class, paces(recording, kernel_class), core, measure)
-
-
-def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
-    """Return the paces by the kind of microbenchmark."""
-    kinds: dict[str, list[Pace]] = defaultdict(list)
-    for pace in taken:
-        kinds[pace.kind].append(pace)
-    return kinds
 
 
 def _found(name: str, kernel_class: str, taken: Sequence[Pace], core: Core, measure: Measure) -> Found:
@@ -235,16 +229,11 @@ def _found(name: str, kernel_class: str, taken: Sequence[Pace], core: Core, meas
 
 
 def _chain(name: str, taken: Sequence[Pace], core: Core, how: str = CHAIN) -> Latencies:
-    hull = hull_of(taken, core)
+    each_warps = [core.warps(pace) for pace in taken]
+    hull = boat_hull(each_warps, [core.cycles(pace) for pace in taken], [pace.steps for pace in taken])
     warps, worst = f"{hull.warps[0]} to {hull.warps[-1]} warps", in_percent(hull.residual, 1)
     how = f"{how} at {warps} on a core, largest residual {worst}"
     return Latencies(name, hull.issue, hull.completion or hull.at_most, how, at_most=hull.completion is None)
-
-
-def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:
-    """Fit the latency-throughput curve to chains; raises :class:`MeasurementError` where the times do not follow it."""
-    warps = [core.warps(pace) for pace in taken]
-    return boat_hull(warps, [core.cycles(pace) for pace in taken], [pace.steps for pace in taken])
 
 
 def _local(name: str, taken: Sequence[Pace], core: Core) -> Latencies:

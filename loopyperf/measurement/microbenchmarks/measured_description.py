@@ -4,16 +4,14 @@ A number that could not be determined is absent; :attr:`MeasuredDescription.refu
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 
 from loopyperf.device.description import CoreLimits, Device, InstructionTiming, MemoryLevel, Throughput
-from loopyperf.device.lambdas import DRAM, Lambdas
+from loopyperf.device.lambdas import DRAM
 from loopyperf.device.parts import Lanes, Per, Quantity, SharedPipeline
 from loopyperf.errors import MeasurementError
-from loopyperf.idg.graph import Idg
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
@@ -29,7 +27,6 @@ from loopyperf.measurement.campaign import (
 from loopyperf.measurement.environment import Configuration
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.instruction_benchmarks import (
-    BARRIER,
     LOCAL_LOAD,
     Latencies,
     MeasuredMix,
@@ -51,82 +48,12 @@ from loopyperf.measurement.microbenchmarks.pace import (
     SHORT,
     Core,
     Estimated,
-    Pace,
     core_of,
     paces,
     with_smaller_arrays,
 )
 from loopyperf.measurement.records import Run
-from loopyperf.pipeline import Execution, simulate
 from loopyperf.units import listed
-
-# {{{ validation of the latencies on a kernel that was not used to determine them: the iterative barrier kernel
-#
-# Lemeire, section 6.2: multiply-adds of one chain with a barrier after each, for several divisions of a core's warps
-# into groups. The pipeline model simulates it with the latencies of both instructions.
-
-
-KERNEL = "iterative barrier"
-KINDS = {"alu": "fma f32", "barrier": BARRIER}
-"""subsystems of the graph and the instructions that they execute"""
-MAX_DENOMINATOR = 100
-"""maximum denominator of a latency in cycles: the simulator is exact and counts in a common denominator of all"""
-ITERATIONS = 64
-"""iterations of the shorter of two simulations; the longer has twice as many. The difference has no end effects"""
-
-
-@dataclass(frozen=True, slots=True)
-class BarrierCheck:
-    """Predicted and measured cycles of a multiply-add and its barrier, by division of the warps."""
-
-    predicted: tuple[float, ...]
-    measured: tuple[float, ...]
-
-    @property
-    def error(self) -> float:
-        """Return the mean absolute error relative to the measurements."""
-        errors = [abs(p - m) / m for p, m in zip(self.predicted, self.measured, strict=True)]
-        return sum(errors) / len(errors)
-
-
-def iterative_barrier(recording: Recording, core: Core, found: Sequence[Latencies]) -> BarrierCheck | None:
-    """Return the prediction of the iterative barrier kernel; None if its times or one of the latencies are missing."""
-    known = {each.name: each for each in found}
-    timing = {part: lambdas for part, name in KINDS.items() if (lambdas := _lambdas(known, name)) is not None}
-    taken = paces(recording, KERNEL)
-    if not taken or set(timing) != set(KINDS):
-        return None
-    predicted = tuple(_simulated(pace, core, timing) for pace in taken)
-    return BarrierCheck(predicted, tuple(core.cycles_each(pace) for pace in taken))
-
-
-def _lambdas(known: Mapping[str, Latencies], name: str) -> Lambdas | None:
-    latencies = known.get(name)
-    if latencies is None or latencies.issue is None or latencies.completion is None:
-        return None
-    return Lambdas(_simple(latencies.issue.value), _simple(latencies.completion.value))
-
-
-def _simple(cycles: float) -> Fraction:
-    return Fraction(cycles).limit_denominator(MAX_DENOMINATOR)
-
-
-def _simulated(pace: Pace, core: Core, timing: Mapping[str, Lambdas]) -> float:
-    warps = core.warps_of_group(pace)
-    groups = core.warps(pace) // warps
-    few, many = (
-        simulate(
-            Idg.from_edges(["alu", "barrier"], [(0, 1), (1, 0, 1)], trips=trips),
-            timing,
-            Execution(warps, groups, groups),
-        ).cycles
-        for trips in (ITERATIONS, 2 * ITERATIONS)
-    )
-    return (many - few) / ITERATIONS
-
-
-# }}}
-
 
 # {{{ device parameters
 
@@ -148,8 +75,6 @@ class MeasuredDescription:
     device: Device
     refusals: tuple[Refusal, ...]
     """absent quantities and the reasons"""
-    prediction: BarrierCheck | None
-    """prediction of the iterative barrier kernel with the measured latencies"""
 
 
 def describe(recording: Recording, clock: float | None = None) -> MeasuredDescription:
@@ -190,8 +115,7 @@ class _Description:
             instructions=tuple(self._instructions()),
             memory=tuple(self._levels()),
         ).stating(**dict(self._own()))
-        prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
-        return MeasuredDescription(device, tuple(self.refusals), prediction)
+        return MeasuredDescription(device, tuple(self.refusals))
 
     # {{{ the device's own numbers
 

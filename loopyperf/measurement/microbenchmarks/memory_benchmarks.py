@@ -235,18 +235,7 @@ class MemoryBenchmarks:
     name: str
     level: Plateau
     bandwidth: Estimated | None = None
-    """B/s of all cores together, at stride 1"""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamBenchmark:
-    """Bandwidth at which all cores together read an array."""
-
-    stride: int
-    nbytes: int
-    """bytes from the first to the last element"""
-    bandwidth: Estimated
-    """B/s of used data"""
+    """B/s of all cores together"""
 
 
 def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
@@ -261,7 +250,7 @@ def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
     levels = memory_levels(near) if min(near, default=SMALLEST_CACHE + 1) <= SMALLEST_CACHE else ()
     caches = [level for level in levels if far is None or LEVEL_RATIO * level.latency.value < far.latency.value]
     found = {f"L{number}": level for number, level in enumerate(caches, start=1)} | ({DRAM: far} if far else {})
-    streamed = streams(recording)
+    streamed = [_stream(pace) for pace in paces(recording, STREAM) if pace.sizes["stride"] == 1]
     below = [0, *(level.holds for level in found.values())]
     return tuple(
         MemoryBenchmarks(name, level, _bandwidth(streamed, smaller, name, level))
@@ -279,11 +268,6 @@ def _own_memory(chased: Sequence[Pace], limits: DeviceLimits, core: Core) -> Pla
     typical = float(np.median(times))
     scatter = typical * max(pace.error / pace.seconds for pace in far)
     return Plateau(Estimated(typical, max(float(np.ptp(times)) / 2, scatter)), largest, None)
-
-
-def streams(recording: Recording) -> tuple[StreamBenchmark, ...]:
-    """Return the measured bandwidths by stride and size."""
-    return tuple(_stream(pace) for pace in paces(recording, STREAM))
 
 
 def conflict_cost(recording: Recording, core: Core) -> dict[int, float]:
@@ -307,22 +291,20 @@ def _visited(pace: Pace) -> int:
     return pace.sizes["n"] * WORD
 
 
-def _stream(pace: Pace) -> StreamBenchmark:
+def _stream(pace: Pace) -> tuple[int, Estimated]:
+    """Return the bytes of an array that all cores read together, and the bandwidth in B/s."""
     sizes = pace.sizes
-    loaded = WORD * sizes["groups"] * sizes["lanes"] * pace.steps
-    rate = loaded / pace.seconds
-    nbytes = WORD * sizes["chunks"] * sizes["steps"] * sizes["lanes"] * sizes["stride"]
-    return StreamBenchmark(sizes["stride"], nbytes, Estimated(rate, rate * pace.error / pace.seconds))
+    rate = WORD * sizes["groups"] * sizes["lanes"] * pace.steps / pace.seconds
+    return WORD * sizes["chunks"] * sizes["steps"] * sizes["lanes"], Estimated(rate, rate * pace.error / pace.seconds)
 
 
-def _bandwidth(streamed: tuple[StreamBenchmark, ...], below: int, name: str, level: Plateau) -> Estimated | None:
+def _bandwidth(streamed: Sequence[tuple[int, Estimated]], below: int, name: str, level: Plateau) -> Estimated | None:
     """Return the maximum bandwidth of arrays that fit this level but not a smaller one; of DRAM, the largest
     array's."""
-    plain = [stream for stream in streamed if stream.stride == 1 and stream.nbytes > below]
     if name == DRAM:
-        largest = max(plain, key=lambda stream: stream.nbytes, default=None)
-        return largest.bandwidth if largest and largest.nbytes >= level.holds / 2 else None
-    fitting = [stream.bandwidth for stream in plain if stream.nbytes <= level.holds]
+        nbytes, bandwidth = max(streamed, key=lambda stream: stream[0], default=(0, None))
+        return bandwidth if nbytes > below and nbytes >= level.holds / 2 else None
+    fitting = [bandwidth for nbytes, bandwidth in streamed if below < nbytes <= level.holds]
     return max(fitting, key=lambda rate: rate.value, default=None)
 
 

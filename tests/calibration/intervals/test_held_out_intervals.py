@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from parts.held_out_intervals import interval_coverage
 
+from loopyperf.calibration.fitting import CANDIDATES, possible
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import CANDIDATES, possible
 from loopyperf.errors import CalibrationError, LoopyperfWarning
 from tests.calibration.intervals.biased_classes import observations
 

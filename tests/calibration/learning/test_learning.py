@@ -4,12 +4,14 @@ import pickle
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
+from loopyperf.calibration.fitting import CANDIDATES
 from loopyperf.calibration.problem import Observation, Vector
-from loopyperf.calibration.residual_model import RECIPES, ResidualModel
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.calibration.training import (
     Answers,
     Example,
@@ -21,14 +23,11 @@ from loopyperf.calibration.training import (
     scores,
     unfitted_base,
 )
-from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.residual_regression import Features
 from tests.synthetic_training_sets import CLASSES, MADE_UP, examples
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
-pytest.importorskip("sklearn", reason="the extra learn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="learned models are in the extra learn")
 BASE = unfitted_base("made up")
 
 
@@ -59,7 +58,7 @@ def test_shuffling_targets_between_kernels_destroys_the_score():
         replace(row, observation=replace(row.observation, seconds=row.base * moved[place]))
         for row, place in zip(rows, order, strict=True)
     ]
-    found = scores(shuffled, cross_validated(BASE, shuffled, ["svr"]))
+    found = scores(shuffled, cross_validated(BASE, shuffled))
     assert found["svr"].explained < 0.05
     assert found["svr"].median_log_error > 0.9 * found["base"].median_log_error
 
@@ -75,7 +74,7 @@ def test_class_number_as_a_feature_does_not_help_other_classes():
         )
         for place, row in enumerate(examples())
     ]
-    assert scores(rows, cross_validated(BASE, rows, ["svr"]))["svr"].explained < 0.05
+    assert scores(rows, cross_validated(BASE, rows))["svr"].explained < 0.05
 
 
 def test_hyperparameter_search_uses_held_out_classes(monkeypatch: pytest.MonkeyPatch):
@@ -91,21 +90,19 @@ def test_hyperparameter_search_uses_held_out_classes(monkeypatch: pytest.MonkeyP
         return search(*inputs, cv=cv, **more)
 
     monkeypatch.setattr("sklearn.model_selection.GridSearchCV", recording_search)
-    Lesson.of(BASE, rows).searched("svr")
+    Lesson.of(BASE, rows).searched()
     assert searches == [5]
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_one_kernel_of_each_of_three_classes_suffices(recipe: str):
+def test_one_kernel_of_each_of_three_classes_suffices():
     rows = [example for example in examples() if example.observation.label in ("0", "1", "2")]
-    learned = learn(MADE_UP, BASE, rows, recipe)
+    learned = learn(MADE_UP, BASE, rows)
     assert np.isfinite(learned.correction(rows[0].features))
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_constant_features_give_the_median_correction(recipe: str):
+def test_constant_features_give_the_median_correction():
     constant_rows = [replace(row, features=Features({"u": 1.0}, {})) for row in examples()]
-    learned = learn(MADE_UP, BASE, constant_rows, recipe)
+    learned = learn(MADE_UP, BASE, constant_rows)
     targets = [row.target for row in learned.record.rows]
     assert learned.correction(constant_rows[0].features) == pytest.approx(np.median(targets))
 
@@ -128,7 +125,7 @@ class Spy:
 def test_base_never_predicts_a_class_that_it_was_fitted_to():
     rows = examples()
     assert out_of_fold(Spy(), rows).tolist() == [row.base for row in rows]
-    cross_validated(Spy(), rows, ["svr"])
+    cross_validated(Spy(), rows)
     Lesson.of(Spy(), rows)
 
 
@@ -143,15 +140,14 @@ def test_residuals_of_a_fitted_base_use_fits_to_other_classes():
     assert ratios[:3] == pytest.approx([(3 / 4) / (5 / 16), (5 / 4) / (17 / 16) / 2, (3 / 2) / (5 / 4) / 4], rel=1e-3)
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_rounding_errors_of_the_base_do_not_change_the_model(recipe: str):
+def test_rounding_errors_of_the_base_do_not_change_the_model():
     rows = examples()
     other = [replace(row, base=row.base * (1 + 1e-13 * (-1) ** place)) for place, row in enumerate(rows)]
     first, second = (Lesson.of(BASE, each) for each in (rows, other))
     assert [row.base for row in rows] != [row.base for row in other]
     assert first.targets.tolist() == second.targets.tolist()
-    parameters = first.searched(recipe)
-    predictions = [lesson.trained(recipe, parameters).predict(first.features).tolist() for lesson in (first, second)]
+    parameters = first.searched()
+    predictions = [lesson.trained(parameters).predict(first.features).tolist() for lesson in (first, second)]
     assert predictions[0] == predictions[1]
 
 
@@ -193,11 +189,6 @@ def test_fewer_than_three_classes_are_refused(number: int):
     rows = [row for row in examples() if int(row.observation.kernel_class[-1]) < number]
     with pytest.raises(CalibrationError, match=f"needs 3 kernel classes or more for cross-validation, got {number}: "):
         learn(MADE_UP, BASE, rows)
-
-
-def test_unknown_recipe_is_refused_listing_the_known_ones():
-    with pytest.raises(CalibrationError, match="unknown recipe 'network'; choose from svr, trees"):
-        learn(MADE_UP, BASE, examples(), "network")
 
 
 def test_error_without_scikit_learn_names_the_extra(learned: ResidualModel, monkeypatch: pytest.MonkeyPatch):

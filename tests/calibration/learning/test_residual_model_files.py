@@ -65,7 +65,7 @@ def test_model_of_the_requested_backend_is_found(learned: ResidualModel):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"recipe": "guessing"}, "unknown recipe 'guessing'"),
+        ({"recipe": "guessing"}, "Invalid enum value 'guessing'"),
         ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' must be C, gamma, epsilon, within a factor of 10"),
         ({"parameters": {"C": -1.0, "gamma": 0.1, "epsilon": 0.1}}, r"`float` >= 0.0 - at `\$\.parameters"),
         ({"scores": {}}, "scores of base and svr are missing"),

@@ -5,7 +5,7 @@ import pytest
 
 from loopyperf.compiler.resources import compiled, library
 from loopyperf.measurement.arguments import checked_arguments
-from loopyperf.measurement.backends.cuda_program import CudaProgram
+from loopyperf.measurement.backends.cuda import CudaProgram
 
 from .bundled import PLANNED, one_of_each_kind
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.backends import cuda_program, open_backend
+from loopyperf.measurement.backends import cuda, open_backend
 from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.cuda_program import SHORTEST_HOLD, CudaLaunchSequence, CudaProgram
+from loopyperf.measurement.backends.cuda import SHORTEST_HOLD, CudaBackend, CudaLaunchSequence, CudaProgram
 
 from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
 from ..synthetic import configuration, scale_kernel
@@ -45,21 +44,6 @@ def test_correct_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: F
     assert samples.device == pytest.approx([machine.duration] * 7)
     # once to check the results, and seven times for each clock
     assert machine.kernels() == 15 * ["scale"]
-
-
-def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend, machine: FakeCuPy) -> None:
-    backend.empty_caches()
-    (written,) = machine.filled
-    assert written >= max(2**26, 2 * (backend.limits.cache or 0))
-
-
-def test_caches_are_emptied_before_the_runs_of_each_clock(backend: CudaBackend, machine: FakeCuPy) -> None:
-    backend.empty_caches()
-    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
-    # once by the call above, and once before the run for each clock
-    assert len(machine.filled) == 3
-    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
-    assert len(machine.filled) == 3
 
 
 def test_each_run_on_the_device_clock_is_queued_after_a_hold_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:
@@ -140,21 +124,6 @@ def test_column_major_array_is_passed_without_conversion(machine: FakeCuPy) -> N
     np.testing.assert_array_equal(a, columns.arguments(np.random.default_rng(0), {"n": 5})["a"].T.ravel())
 
 
-def test_a_kernel_is_compiled_once_for_all_its_sizes(backend: CudaBackend, machine: FakeCuPy) -> None:
-    built: list[int] = []
-
-    def build() -> lp.TranslationUnit:
-        built.append(1)
-        return scale_kernel()
-
-    measured = configuration(build=build)
-    for n in (16, 32, 16):
-        backend.time(BenchmarkCase("test", measured, {"n": n}), 2)
-    # the hold kernel is a module, too
-    assert (len(built), len(machine.modules)) == (1, 2)
-    assert machine.kernels() == 13 * ["scale"]
-
-
 def test_each_launch_requests_the_dynamic_local_memory(machine: FakeCuPy) -> None:
     program = CudaProgram(reversal())
     launches = program.launches({"a": 0, "b": 0, "s": 0.25, "n": 64}, machine.empty_bytes)
@@ -196,14 +165,14 @@ def test_hold_is_extended_if_a_run_is_not_queued_in_time(
     backend: CudaBackend, machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One run on the host's clock; then queuing takes 1 ms once, and 10 µs after that.
-    monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
+    monkeypatch.setattr(cuda, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
     assert len(backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1).device) == 1
     held = [int(launch[3][0]) for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, 100_000, 4_000_000]
 
 
 def test_host_that_is_always_too_slow_raises(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 0.5))
+    monkeypatch.setattr(cuda, "perf_counter", SlowHost(1e-6, 0.5))
     with pytest.raises(MeasurementError, match=r"n=16: .* queuing one run took the host 0\.5 s"):
         backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
 
@@ -226,14 +195,6 @@ def test_compile_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy)
     machine.refusal = "kern.cu(3): error: identifier is undefined"
     with pytest.raises(MeasurementError, match=r'scale, "group 16", n=16: kern\.cu\(3\): error'):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
-
-
-def test_scheduling_error_names_the_kernel(backend: CudaBackend) -> None:
-    def build() -> lp.TranslationUnit:
-        return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
-
-    with pytest.raises(MeasurementError, match='untyped, "group 16", n=16: '):
-        backend.time(BenchmarkCase("untyped", configuration(build=build), {"n": 16}), 2)
 
 
 def test_launch_error_names_the_kernel(backend: CudaBackend, machine: FakeCuPy) -> None:

@@ -18,7 +18,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeCuPy:
     fake = FakeCuPy("NVIDIA H100 80GB HBM3")
     fake.seconds_of_group = 1e-9
     monkeypatch.setattr("loopyperf.measurement.backends.cuda.load_cupy", lambda: fake)
-    monkeypatch.setattr("loopyperf.measurement.backends.cuda_program.perf_counter", fake.host_clock)
+    monkeypatch.setattr("loopyperf.measurement.backends.cuda.perf_counter", fake.host_clock)
     return fake
 
 

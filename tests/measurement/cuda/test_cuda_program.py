@@ -10,7 +10,7 @@ from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopyperf.compiler.resources import library, machine_code
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.backend import written
-from loopyperf.measurement.backends.cuda_program import HOLD, CudaLaunch, CudaProgram
+from loopyperf.measurement.backends.cuda import HOLD, CudaLaunch, CudaProgram
 from tests import sample_and_all
 
 from ..launched_kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table

@@ -91,7 +91,6 @@ class SimulatedCore:
             "dependent chain": ((f"{kind} / {sizes['steps']}",), False),
             "local memory": ((f"load of degree {sizes.get('degree')}",), False),
             "barrier": (("barrier",), False),
-            "iterative barrier": (("fma f32", "barrier"), False),
             "instruction mix": ((*["fma f32"] * beta, "special f32"), not self.separate),
         }
         kinds, shared = graphs[kernel_class]

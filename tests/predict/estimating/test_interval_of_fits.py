@@ -5,9 +5,8 @@ import pytest
 
 from loopyperf.calibration import fits as intervals
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.fitting import CANDIDATES, fit_observations
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.linear import sensitivity_of
 from loopyperf.predict import by_counts
 from loopyperf.predict.by_counts import extrapolations, prediction_interval

@@ -24,8 +24,6 @@ from tests.measurement.synthetic import SyntheticBackend
 from tests.parts_backend import HOST, TICK, WholeAndParts, alike
 from tests.small_campaign import seconds, write_kernel_files
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
 MEASUREMENTS = 33
 """11 kernels at 3 sizes each"""
@@ -81,9 +79,7 @@ def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp
 
 
 @pytest.fixture(scope="module")
-def learned(
-    few_trees: None, finished: bytes, kernels: Path, tmp_path_factory: pytest.TempPathFactory
-) -> lpp.ResidualModel:
+def learned(finished: bytes, kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> lpp.ResidualModel:
     """Return the residual model that is trained on the finished archive."""
     path = tmp_path_factory.mktemp("learned") / "samples.jsonl"
     path.write_bytes(finished)
@@ -284,9 +280,9 @@ def test_training_combines_archives_of_one_device_and_protocol(recording: Record
     elsewhere = replace(recording, runs=tuple(of_another_device(run) for run in recording.runs))
     with pytest.raises(CalibrationError, match="archives of one device; these are of: another-device, arithmetic-dev"):
         train_recordings([recording, elsewhere], files)
-    cold = replace(recording, runs=tuple(with_cold_caches(run) for run in recording.runs))
-    with pytest.raises(CalibrationError, match=r"cannot combine these archives: protocol\.caches is 'cold' ins"):
-        train_recordings([recording, cold], files)
+    more = replace(recording, runs=tuple(with_more_runs(run) for run in recording.runs))
+    with pytest.raises(CalibrationError, match=r"cannot combine these archives: protocol\.runs is 31 instead"):
+        train_recordings([recording, more], files)
     with pytest.raises(CalibrationError, match="these are of: none"):
         train_recordings([], files)
 
@@ -295,8 +291,8 @@ def of_another_device(run: Run) -> Run:
     return structs.replace(run, environment=structs.replace(run.environment, device="Another Device"))
 
 
-def with_cold_caches(run: Run) -> Run:
-    return structs.replace(run, protocol=structs.replace(run.protocol, caches="cold"))
+def with_more_runs(run: Run) -> Run:
+    return structs.replace(run, protocol=structs.replace(run.protocol, runs=31))
 
 
 @pytest.mark.slow

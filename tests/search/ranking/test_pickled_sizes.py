@@ -14,8 +14,7 @@ from ranking_sets.matrix_multiplication import FORMS, matrix_multiplication
 
 import loopyperf as lpp
 from loopyperf.calibration.fit import given_provenance, observe
-from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.validation import possible
+from loopyperf.calibration.fitting import fit_observations, possible
 from loopyperf.search.task import Task, predicted
 from loopyperf.search.variants import Variant
 from tests.kernels import doubled, summed
