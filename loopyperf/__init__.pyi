@@ -53,7 +53,6 @@ from .explain.trace import Trace as Trace
 from .explain.trace import trace as trace
 from .measurement.campaign import ProgressBar as ProgressBar
 from .models.catalog import MODELS as MODELS
-from .models.literature.gpuperf_advice import Advice as Advice
 from .models.result import Estimate as Estimate
 from .predict.compare import Comparison as Comparison
 from .predict.compare import OccupancyComparison as OccupancyComparison

@@ -143,7 +143,6 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
             "no prediction: d: no weights",
         ],
     ),
-    "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (
         lambda: lpp.advise(two_launches(), n=4096, **V100),
         ["chain(n=4096) on nvidia-v100, model pipeline", "dominated by launch", "do more work per launch"],

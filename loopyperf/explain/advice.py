@@ -1,39 +1,33 @@
-"""Advice on making a kernel faster: predicted changes, and GPUPerf's potential benefits."""
+"""Advice on making a kernel faster: changes, each with the predicted time after it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from os.path import relpath
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from loopy.diagnostic import LoopyError
 
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
-from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, called, fields_of, plain
-from loopyperf.errors import LoopyperfError, MissingNumberError, one_line
+from loopyperf.errors import LoopyperfError, one_line
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
 from loopyperf.explain.first_screen import bars, findings_table, recipes_in_text
 from loopyperf.explain.in_loopy import ChangeRecipe
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
-from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
-from loopyperf.models.literature.gpuperf_advice import Advice, Benefit, advice_on
 from loopyperf.models.result import Estimate
-from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, found_once, one_size
+from loopyperf.stages.case import Case, one_size
 from loopyperf.stages.compile import Compiler
 from loopyperf.stages.profile import profiled_name
-from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration
 
 MODULE = '''"""{kernel}, changed; before: {before}.
@@ -75,11 +69,11 @@ class AppliedFinding:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AdviceOnKernel(Tabular, Sequence[Advice]):
-    """What would make a kernel faster. As a sequence, it holds GPUPerf's advice on each launch."""
+class AdviceOnKernel(Tabular):
+    """What would make a kernel faster."""
 
     _ROWS = "findings"
-    _OMITTED = ("estimate", "diagnosis", "launches")
+    _OMITTED = ("estimate", "diagnosis")
 
     kernel: str
     """name of the kernel"""
@@ -91,8 +85,6 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
     """run time of the kernel"""
     diagnosis: Diagnosis
     """what limits the kernel, and the findings"""
-    launches: tuple[Advice, ...]
-    """GPUPerf's advice on each launch, in program order; empty if the device lacks a required parameter"""
     variants: tuple[AppliedFinding, ...] = ()
     """estimates after each change that Loopy can apply; empty without ``apply=True``"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -158,18 +150,6 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
         )
         return write_file("the changed kernel", path, text)
 
-    @overload
-    def __getitem__(self, place: int) -> Advice: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Advice, ...]: ...
-    def __getitem__(self, place: int | slice) -> Advice | tuple[Advice, ...]:
-        """Return GPUPerf's advice on the launch at *place*, or on a slice of launches."""
-        return self.launches[place]
-
-    def __len__(self) -> int:
-        """Return the number of launches with advice from GPUPerf."""
-        return len(self.launches)
-
     def report_text(self) -> ReportText:
         """Return the cause, the suggested changes, and the estimates of the applied ones."""
         diagnosis = self.diagnosis
@@ -218,8 +198,7 @@ class AdviceOnKernel(Tabular, Sequence[Advice]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as JSON-serializable values."""
-        gpuperf, interval = plain(self.launches), plain(self.estimate.interval)
-        return {**fields_of(self), "interval": interval, **plain(self.diagnosis), "gpuperf": gpuperf}
+        return {**fields_of(self), "interval": plain(self.estimate.interval), **plain(self.diagnosis)}
 
 
 def advise(
@@ -270,8 +249,7 @@ def advise(
     AdviceOnKernel
         ``findings`` lists the changes, largest gain first, each with its reason, the affected lines and the function
         that makes it, as text (``recipe.source``) and to call (``apply(program)``). ``variants`` has the estimates of
-        the changed kernels if *apply* is set, ``combined`` the changes that help together if *combine* is set. As a
-        sequence, the result holds GPUPerf's advice on each launch (Sim, section 3).
+        the changed kernels if *apply* is set, ``combined`` the changes that help together if *combine* is set.
 
     Raises
     ------
@@ -310,14 +288,11 @@ def advise(
     by, found = shown_estimate(case, predictor, device=device, model=model, fit=fit, compiler=compiler)
     described = simulator_of(by).parameters
     diagnosis = diagnosed(case, by, found)
-    try:
-        kernel, launches = advice_at(case, described)
-    except MissingNumberError:
-        kernel, launches = profiled_name(case, described), ()
+    kernel = profiled_name(case, described)
     variants = tuple(_variants(case, diagnosis, by)) if apply else ()
     together = tuple(_combined(case, by, diagnosis)) if combine else ()
     return AdviceOnKernel(
-        kernel, dict(case.sizes), by.device, found, diagnosis, launches, variants, dict(typical or {}), together
+        kernel, dict(case.sizes), by.device, found, diagnosis, variants, dict(typical or {}), together
     )
 
 
@@ -342,33 +317,3 @@ def _combined(case: Case, by: Predictor, diagnosis: Diagnosis) -> Iterator[Findi
         yield best
         case = replace(case, kernel=best.apply(case.kernel))
         diagnosis = diagnosed(case, by, by.predict(case))
-
-
-Number = int | float
-_Written = tuple[str, Number, dict[str, Number], dict[str, Number], tuple[Benefit, ...], tuple[str, ...]]
-ADVICE: ResultKind[tuple[str, tuple[_Written, ...]]] = json_result_kind("advice", 256, tuple[str, tuple[_Written, ...]])
-"""cached advice: the kernel's name and the fields of each :class:`Advice` with its inputs and parameters"""
-
-
-def advice_at(case: Case, device: Device) -> tuple[str, tuple[Advice, ...]]:
-    """Return the name of the kernel of *case* and GPUPerf's advice on each of its launches."""
-    key = device, case.typical, case.sizes
-    kernel, launches = found_once(ADVICE, case.kernel, key, lambda: _written(timed_program(case, device=device)))
-    return kernel, tuple(
-        Advice(launch, clock, Analysis(Inputs(**inputs), Parameters(**parameters)), benefits, scattered)
-        for launch, clock, inputs, parameters, benefits, scattered in launches
-    )
-
-
-def _written(kernel: TimedProgram) -> tuple[str, tuple[_Written, ...]]:
-    return kernel.kernel, tuple(
-        (
-            each.launch,
-            each.clock,
-            {name: number for name, number in asdict(each.analysis.inputs).items() if number is not None},
-            asdict(each.analysis.parameters),
-            each.benefits,
-            each.scattered,
-        )
-        for each in map(advice_on, kernel.launches)
-    )

@@ -27,8 +27,6 @@ from loopyperf.pipeline.timed_program import Served, TimedLaunch
 # transactions from the addresses of the lanes, and the levels that serve accesses from the layer conditions.
 
 
-ROUNDING = 1e-9
-"""Relative tolerance for equal numbers of sectors."""
 SPECIAL = Opcode.MUFU
 """Opcode of the instructions that special function units execute."""
 
@@ -40,24 +38,11 @@ class MemoryRequest:
     executions: float
     """Mean executions per warp."""
     instruction: Instruction
-    array: str
     transactions: float
     """Requested lines."""
     sectors: float
     """Requested sectors."""
     served: Served
-    lanes: int
-    """Lanes of a full warp."""
-
-    @property
-    def fewest_sectors(self) -> float:
-        """Return the sectors that a full warp requests for adjacent elements."""
-        return self.lanes * self.instruction.bits / 8 / SECTOR
-
-    @property
-    def is_spread(self) -> bool:
-        """Return whether it requests more sectors than that."""
-        return self.sectors > self.fewest_sectors * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +77,9 @@ class LaunchInputs:
     @cached_property
     def requests(self) -> Sequence[MemoryRequest]:
         """Return the accesses of global and private memory."""
-        lanes = self.launch.device.needed("warp_size")
         return [
-            MemoryRequest(executions, each, asked.array, max(1.0, asked.lines), asked.sectors, asked.served, lanes)
-            for executions, each, asked in self.launch.requested()
+            MemoryRequest(executions, instruction, max(1.0, asked.lines), asked.sectors, asked.served)
+            for executions, instruction, asked in self.launch.requested()
             if asked.served is not None
         ]
 
@@ -117,11 +101,6 @@ class LaunchInputs:
             alone = self.timing.local_memory(words)
             conflicts = max(0.0, issue - float(alone.issue))
         return OtherInstruction(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
-
-    @property
-    def every(self) -> Iterator[tuple[float, Instruction]]:
-        """Yield (mean executions per warp, instruction) for each instruction."""
-        yield from ((executions, instruction) for executions, instruction, _ in self.launch.executed())
 
     @cached_property
     def computing(self) -> Sequence[OtherInstruction]:
@@ -242,10 +221,6 @@ class LaunchInputs:
     def _queued(self) -> float:
         """Return the mean cycles that the transactions of a request wait for each other (equation 13)."""
         return (self._mean([(each.executions, each.transactions) for each in self.requests], 1.0) - 1) * self.delta
-
-    def cost(self, request: MemoryRequest) -> float:
-        """Return the cycles of all executions of a request in a warp."""
-        return request.executions * self.latency(request)
 
     # {{{ sums and means over warp programs
 
