@@ -37,7 +37,8 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.stages.compile import compiled_kernel, machine_program
+from loopyperf.stages.compile import machine_program
+from loopyperf.stages.nvrtc import compiled_kernel
 
 LIMITS = DeviceLimits(
     group_size=1024,

@@ -43,7 +43,8 @@ from loopyperf.measurement.kernel_files import KernelFile, configurations_of, me
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.samples import SampledKernel, SamplingTask, take_samples
-from loopyperf.stages.case import Case, count, prepared
+from loopyperf.stages.case import Case, prepared
+from loopyperf.stages.counting import count
 from loopyperf.stages.timing import groups_at_once
 from loopyperf.units import listed, number_of
 

@@ -32,7 +32,7 @@ GREATEST = 64
 Value = TypeVar("Value")
 
 
-class TranscriptError(LoopyperfError):
+class TranscriptError(LoopyperfError, ValueError):
     """Data that is not a transcript of kernel counts, or was written by another version."""
 
 

@@ -42,7 +42,6 @@ import loopy.version
 import msgspec
 import platformdirs
 
-from loopyperf.counts.transcription import TranscriptError
 from loopyperf.display import note_from_json, note_to_json
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.files import os_reason, read_bytes, write_whole
@@ -318,7 +317,7 @@ class ResultKind(Generic[Found]):
     """encodes a result; raises :class:`msgspec.ValidationError` for one that can only be kept in memory. None if no
     result of this kind is stored in files."""
     read: Callable[[bytes], Found] | None = None
-    """decodes a result; raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` if invalid"""
+    """decodes a result; raises :class:`ValueError` or :class:`RecursionError` if invalid"""
     is_analysis: bool = False
     """whether memory also keeps results for programs that equal only themselves, as for kinds without files"""
 
@@ -426,8 +425,8 @@ def _computed(kind: ResultKind[Found], find: Callable[[], Found]) -> Found:
 
 def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | None:
     transcript = read_entry(folder, f"{kind.name} {key}")
-    # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
-    with suppress(TranscriptError, ValueError, RecursionError):
+    # An unreadable file is a miss and will be replaced; msgspec's errors and TranscriptError are ValueErrors.
+    with suppress(ValueError, RecursionError):
         return None if transcript is None or kind.read is None else kind.read(transcript)
     return None
 

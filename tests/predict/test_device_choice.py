@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 import loopyperf as lpp
-from loopyperf.calibration import choice
 from loopyperf.calibration.fit_library import own_path
 from loopyperf.calibration.fits import save_fit
 from loopyperf.device.device_library import BUNDLED, known_descriptions, load_device
@@ -17,6 +16,7 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
+from loopyperf.stages import device_choice
 from tests.kernels import doubled
 from tests.minimal_fit import FREE
 
@@ -44,7 +44,7 @@ def local_device(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         opened.append(name)
         return SimpleNamespace(environment=SimpleNamespace(slug="local"))
 
-    monkeypatch.setattr(choice, "open_backend", open_backend)
+    monkeypatch.setattr(device_choice, "open_backend", open_backend)
     return opened
 
 
@@ -53,7 +53,7 @@ def no_local_device(monkeypatch: pytest.MonkeyPatch) -> None:
     def open_backend(name: str):
         raise BackendError("no OpenCL platform was found")
 
-    monkeypatch.setattr(choice, "open_backend", open_backend)
+    monkeypatch.setattr(device_choice, "open_backend", open_backend)
 
 
 # {{{ precedence
@@ -143,7 +143,7 @@ def test_missing_fit_of_a_published_device_suggests_the_pipeline_model(fits, dev
 
 def test_published_local_device_without_a_fit_uses_its_parameters(fits, monkeypatch):
     machine = SimpleNamespace(environment=SimpleNamespace(slug="nvidia-a100"))
-    monkeypatch.setattr(choice, "open_backend", lambda name: machine)
+    monkeypatch.setattr(device_choice, "open_backend", lambda name: machine)
     found = lpp.estimate(KERNEL, n=64)
     assert (found.device, found.model) == ("nvidia-a100", "pipeline")
     assert found.notes[0].startswith("no fit for 'nvidia-a100'; using the 'pipeline' model")

@@ -11,7 +11,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.explain.plots.figures import Axes, Figure, axes, check_drawn, ink, note, styles, with_legend
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import fit_column
-from loopyperf.predict.by_counts import extrapolates
+from loopyperf.predict.fitted import extrapolates
 from loopyperf.units import number_of
 
 Floats = NDArray[np.float64]
