@@ -31,10 +31,17 @@ from loopyperf.kernel import Program
 from loopyperf.measurement.backends.backend import RunsParts
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.residual_regression import Features, corrected, sampled_features
+from loopyperf.models.residual_regression import (
+    Features,
+    corrected,
+    counted_features,
+    graph_features,
+    lowered_launches,
+    sampled_features,
+    static_features,
+)
 from loopyperf.models.result import Answer, Estimate, ModelTime, no_interval
 from loopyperf.models.sampling import SampledProgram, sampled_time
-from loopyperf.models.static_features import counted_features, graph_features, lowered_launches, static_features
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import Options
 from loopyperf.predict.fitted import time_by_counts, time_by_pipelines
