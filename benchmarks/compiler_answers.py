@@ -40,7 +40,8 @@ from loopyperf.kernel.loopy_passes import as_translation_unit
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.stages.compile import architecture_of, compiled_kernel, machine_program
+from loopyperf.stages.compile import machine_program
+from loopyperf.stages.nvrtc import architecture_of, compiled_kernel
 
 LIMITS = DeviceLimits(
     group_size=1024,

@@ -81,8 +81,8 @@ from .search.split import split as split
 from .search.tune import Tuning as Tuning
 from .search.tune import tune as tune
 from .stages.case import Case as Case
-from .stages.case import count as count
 from .stages.compile import machine_program as machine_program
+from .stages.counting import count as count
 from .stages.profile import instruction_graph as instruction_graph
 from .stages.profile import kernel_profile as kernel_profile
 from .stages.timing import timed_program as timed_program

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.calibration import choice
 from loopyperf.calibration.fits import Fit
 from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.predict import on_device
-from loopyperf.stages import case
+from loopyperf.stages import case, device_choice
 from tests.measurement.synthetic import SyntheticBackend
 from tests.small_campaign import seconds, write_kernel_files
 
@@ -36,7 +35,7 @@ def make_fit() -> MakeFit:
 @pytest.fixture(autouse=True)
 def clear_local_device() -> None:
     """Clear the cached local device of earlier tests."""
-    choice._local_device.cache_clear()
+    device_choice._local_device.cache_clear()
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.profiler_counters import counters_of
 from loopyperf.models.program_timing import timing
-from loopyperf.models.static_features import static_features
+from loopyperf.models.residual_regression import static_features
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.throughput import ThroughputPredictor
 from loopyperf.stages.case import Case

@@ -1,17 +1,12 @@
-"""Choice of the device, and of the fit or device parameters that predict for it."""
+"""Choice of the fit or device parameters that predict for a device."""
 
 import os
-import warnings
-from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
 from math import inf
-from typing import Any
 
 from loopyperf.calibration.fit_library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.device.description import Device
-from loopyperf.device.device_files import device_slug, is_path
+from loopyperf.device.device_files import is_path
 from loopyperf.device.device_library import (
     PROCESSOR,
     DeviceChoice,
@@ -20,16 +15,14 @@ from loopyperf.device.device_library import (
     is_one_device,
     known_descriptions,
     listed_as,
-    load_device,
     slug_of,
 )
 from loopyperf.device.parts import Lanes
 from loopyperf.device.substitutes import lacking
 from loopyperf.display import Note, NoteKind
-from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
+from loopyperf.errors import FitFileError, UnknownDeviceError
+from loopyperf.stages.device_choice import DEVICE_VARIABLE, chosen_device, local_device_among
 from loopyperf.units import in_percent
-
-DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
 WITHOUT_FIT = "pipeline"
 """default model for devices without a fit: the most detailed one that needs only device parameters"""
@@ -39,31 +32,6 @@ PUBLISHED = 0.22
 
 FitChoice = Fit | str | os.PathLike[str]
 """a fit or the path of one"""
-
-
-def chosen_device(device: DeviceChoice | None) -> Device:
-    """Return the parameters of *device*, by default of the device that ``LOOPYPERF_DEVICE`` names or the local device.
-
-    Raises :class:`UnknownDeviceError` if the device is unknown or has no parameters.
-    """
-    if isinstance(device, Device):
-        return device
-    return load_device(os.environ.get(DEVICE_VARIABLE) or _described_local_device() if device is None else device)
-
-
-def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownDeviceError]:
-    """Return the short name of the chosen device, with its parameters or the error that explains their absence.
-
-    A device without parameters may have fits of counts, which need none. Raises :class:`UnknownDeviceError` for a path,
-    and if no device is given and there is no default.
-    """
-    try:
-        found = chosen_device(device)
-    except UnknownDeviceError as unknown:
-        if isinstance(device, os.PathLike):
-            raise
-        return resolved_device() if device is None else device_slug(str(device)), unknown
-    return found.slug, found
 
 
 def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, backend: str | None = None) -> Fit:
@@ -207,35 +175,6 @@ def _is_of(fit: Fit, slug: str) -> bool:
     return is_one_device(fit.slug, slug)
 
 
-# {{{ default device
-
-
-def backends() -> Any:
-    """Return the module of the backends, imported only here, since a prediction for a named device needs none."""
-    return import_module("loopyperf.measurement.backends")
-
-
-def open_backend(name: str) -> Any:
-    """Return the open backend *name*; see :func:`loopyperf.measurement.backends.open_backend`."""
-    return backends().open_backend(name)
-
-
-def resolved_device() -> str:
-    """Return the name of the device that ``LOOPYPERF_DEVICE`` names, or of this machine's OpenCL device.
-
-    Raises :class:`UnknownDeviceError` if there is neither.
-    """
-    named = os.environ.get(DEVICE_VARIABLE)
-    if named:
-        return named
-    try:
-        return _local_device(os.environ.get("PYOPENCL_CTX"))
-    except BackendError as error:
-        raise UnknownDeviceError(
-            f"no device given, and this machine has none ({error}); pass a device, or set {DEVICE_VARIABLE}"
-        ) from error
-
-
 def _resolved(device: str | None) -> str:
     if device is not None:
         return device
@@ -249,45 +188,7 @@ def _fitted_local_device() -> str:
         f"pass a device with a fit ({', '.join(known)}) or parameters (see `loopyperf devices`), or set "
         f"{DEVICE_VARIABLE}; or run `loopyperf calibrate` for this machine"
     )
-    return _local_device_among(known, "no fit for this machine's {!r}", how, without_fit)
-
-
-def _described_local_device() -> str:
-    """Return the short name of this machine's OpenCL device if it has parameters."""
-    known = tuple(each.slug for each in known_descriptions())
-    how = (
-        f"pass a device with parameters (see `loopyperf devices`), or set {DEVICE_VARIABLE}; or run "
-        "`loopyperf microbenchmark` on this machine, or `loopyperf calibrate` for models that need no parameters"
-    )
-    return _local_device_among(known, "the parameters of this machine's {!r} are unknown", how)
-
-
-def _local_device_among(
-    known: Sequence[str], otherwise: str, how: str, further: Callable[[str], str] = lambda local: ""
-) -> str:
-    """Return the short name of this machine's OpenCL device if it is *known*; *otherwise* describes what is missing.
-
-    *further* returns an additional remark on the device for the error.
-    """
-    try:
-        local = _local_device(os.environ.get("PYOPENCL_CTX"))
-    except BackendError as error:
-        raise UnknownDeviceError(f"no device given, and this machine has none ({error}); {how}") from error
-    if listed_as(local) not in known:
-        raise UnknownDeviceError(f"no device given, and {otherwise.format(local)}; {how}{further(local)}")
-    return local
-
-
-@cache
-def _local_device(pyopencl_choice: str | None) -> str:
-    """Return the short name of pyopencl's default device; cached, because opening it is slower than an estimate."""
-    with warnings.catch_warnings():
-        # Backends warn of settings that disturb measurements, but nothing is measured here.
-        warnings.simplefilter("ignore", LoopyperfWarning)
-        return open_backend("opencl").environment.slug
-
-
-# }}}
+    return local_device_among(known, "no fit for this machine's {!r}", how, without_fit)
 
 
 def requested_device(origin: Provenance) -> Device | None:

@@ -11,7 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from loopyperf.calibration.choice import DEVICE_VARIABLE, FitChoice, chosen_fit
+from loopyperf.calibration.choice import FitChoice, chosen_fit
 from loopyperf.calibration.fits import Fit, Provenance, save_fit
 from loopyperf.calibration.fitting import FitRecipe, fit_observations, possible
 from loopyperf.calibration.overlap_fit import solve_overlap
@@ -29,7 +29,9 @@ from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import SampledProgram
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
+from loopyperf.stages.case import Case, found_once
+from loopyperf.stages.counting import CountingOptions, count_at
+from loopyperf.stages.device_choice import DEVICE_VARIABLE
 from loopyperf.stages.timing import timed_program
 
 BUSY: ResultKind[dict[str, float]] = json_result_kind("busy", 4096, dict[str, float])

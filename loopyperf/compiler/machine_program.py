@@ -9,6 +9,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from loopyperf.compiler import OF_CUDA, OF_GPUS, OF_NVIDIA, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
@@ -23,7 +24,6 @@ from loopyperf.compiler.registers import (
     with_few_registers,
     with_scheduled_loads,
 )
-from loopyperf.compiler.resources import Resources
 from loopyperf.compiler.spilling import with_spills
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.sizes import check_64_bit
@@ -39,6 +39,9 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption
 from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
 from loopyperf.units import number_of
+
+if TYPE_CHECKING:
+    from loopyperf.compiler.resources import Resources
 
 VOLTA: Capability = (7, 0)
 BYTES = 4
@@ -83,7 +86,7 @@ class MachineProgram(Shown):
     """launches that execute instructions, in program order"""
     launched: tuple[tuple[str, int], ...]
     """(name of launch, number of executions); 0 executions for a launch without instructions"""
-    compiled: Mapping[str, Resources] | None = None
+    compiled: "Mapping[str, Resources] | None" = None
     """resources that a real compiler reported for launches, by name; None for the compiler model"""
     notes: tuple[str, ...] = ()
     """notes on the compilation"""
@@ -131,7 +134,7 @@ def compile_profile(
     device: Device,
     placement: Placement = "likelier",
     concurrent_groups: int | None = None,
-    compiled: Mapping[str, Resources] | None = None,
+    compiled: "Mapping[str, Resources] | None" = None,
 ) -> MachineProgram:
     """Return the compiler's output for a kernel on *device*.
 
@@ -186,7 +189,7 @@ def _compile_launch(
     placement: Placement,
     concurrent_groups: int | None,
     leave_out: frozenset[str] = frozenset(),
-    compiled: Resources | None = None,
+    compiled: "Resources | None" = None,
 ) -> MachineLaunch:
     """Return *launch* as compiled without the passes in *leave_out*; see :func:`compile_profile`."""
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
@@ -231,7 +234,7 @@ def _compile_launch(
     )
 
 
-def _taken(estimated: Collection[Registers], compiled: Resources | None) -> tuple[int, int]:
+def _taken(estimated: Collection[Registers], compiled: "Resources | None") -> tuple[int, int]:
     """Return registers and spilled registers per work-item."""
     if compiled is not None:
         return compiled.registers, -(-compiled.spill_stores // BYTES)
@@ -305,7 +308,7 @@ def _execution(launch: LaunchProfile, device: Device, room: Occupancy, concurren
     return replace(found, concurrent_groups=concurrent_groups)
 
 
-def _register_file(device: Device, work_items: int, local_memory: int, compiled: Resources | None) -> RegisterFile:
+def _register_file(device: Device, work_items: int, local_memory: int, compiled: "Resources | None") -> RegisterFile:
     """Return the register file of a core; unknown numbers are those of NVIDIA GPUs.
 
     If a compiler reported spills, its register count is the limit.

@@ -18,7 +18,7 @@ from loopyperf.explain.explain import explain
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
 from loopyperf.predict.compare import device_for, usual_model
-from loopyperf.predict.estimate import record_of
+from loopyperf.predict.fitted import record_of
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import SHORTEST, duration, number_of

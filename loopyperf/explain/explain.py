@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
-from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, device_or_error
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
@@ -24,6 +24,7 @@ from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.stages.compile import Compiler
+from loopyperf.stages.device_choice import device_or_error
 from loopyperf.units import duration, in_percent
 
 Found = TypeVar("Found")

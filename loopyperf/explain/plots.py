@@ -18,7 +18,7 @@ from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
 from loopyperf.explain.roofline_chart import MULTIPLY_ADDS, LaunchUnderRoofs, Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import fit_column
-from loopyperf.predict.by_counts import extrapolates
+from loopyperf.predict.fitted import extrapolates
 from loopyperf.units import UNBROKEN, in_percent, number_of, prefixed, unbroken
 
 try:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.device.lambdas import DRAM, level_issue
@@ -38,6 +37,7 @@ from loopyperf.predict.on_device import SIMULATED, DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, merged_sizes
+from loopyperf.stages.device_choice import chosen_device
 from loopyperf.units import duration, in_percent, number_of, prefixed
 
 FLOPS: Mapping[str, int] = {

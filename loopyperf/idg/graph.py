@@ -50,6 +50,8 @@ from loopyperf.units import amount, number_of
 # {{{ unrolling: one instruction per execution of a rolled program
 
 
+OF_EDGES = ("loops_around", "definitions", "order", "backwards")
+"""cached properties of a graph that depend only on its edges and its body"""
 LIMIT = 100_000
 """default maximum number of instructions of a flat graph"""
 Execution = tuple[int, tuple[int, ...]]
@@ -235,8 +237,14 @@ class Idg(Shown):
 
     def changed(self, instructions: Sequence[Instruction]) -> "Idg":
         """Return the graph with its instructions replaced one for one; the same object if nothing changes."""
-        is_same = all(new is old for new, old in zip(instructions, self.instructions, strict=True))
-        return self if is_same else Idg(tuple(instructions), self.edges, self.body)
+        if all(new is old for new, old in zip(instructions, self.instructions, strict=True)):
+            return self
+        # Neither the checks of a graph nor its order depend on what the instructions do.
+        found = object.__new__(Idg)
+        known = vars(self)
+        vars(found).update({name: known[name] for name in OF_EDGES if name in known})
+        vars(found).update(instructions=tuple(instructions), edges=self.edges, body=self.body, idle=None)
+        return found
 
     # {{{ loops, incoming edges and order of instructions
 

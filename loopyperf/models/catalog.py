@@ -6,9 +6,8 @@ from importlib import import_module
 from typing import Any
 
 from loopyperf.errors import UnknownModelError
-from loopyperf.models import pipeline, roofline
+from loopyperf.models import pipeline
 from loopyperf.models.analytic import on_last_core, rows_by
-from loopyperf.models.linear import linear_time, overlap_time
 from loopyperf.models.model_interface import DeviceModel, FittedModel, Model, RegressionModel, SampledModel
 from loopyperf.models.workload import ASPECTS, Aspect, busy_sides
 
@@ -27,7 +26,11 @@ LEARNED = "learned"
 
 def _of_paper(module: str, name: str) -> Callable[..., Any]:
     """Return the function *name* of a *module* of ``models/literature/``, which is imported at the first call."""
-    return lambda *given, **by: getattr(import_module(f"loopyperf.models.literature.{module}"), name)(*given, **by)
+    return _function_of(f"literature.{module}", name)
+
+
+def _function_of(module: str, name: str) -> Callable[..., Any]:
+    return lambda *given, **by: getattr(import_module(f"loopyperf.models.{module}"), name)(*given, **by)
 
 
 MODELS: Mapping[str, Model] = {
@@ -36,18 +39,18 @@ MODELS: Mapping[str, Model] = {
         FittedModel(
             name="linear",
             summary="weighted sum of counts; nothing overlaps (Stevens and Klöckner)",
-            time=linear_time,
+            time=_function_of("linear", "linear_time"),
             is_weighted_sum=True,
         ),
         FittedModel(
             name="overlap",
             summary="weighted counts or pipeline times; a smooth maximum of those that overlap",
-            time=overlap_time,
+            time=_function_of("linear", "overlap_time"),
         ),
         DeviceModel(
             name="roofline",
             summary="the busiest pipeline sets the time; everything else overlaps (Williams)",
-            rows=rows_by(roofline.cycles, busy_sides),
+            rows=rows_by(_function_of("roofline", "cycles"), busy_sides),
             sees=ROOFLINE_SEES,
         ),
         DeviceModel(

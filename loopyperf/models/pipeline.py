@@ -10,6 +10,7 @@ from math import gcd
 
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import GraphError, SimulationError
+from loopyperf.idg.graph import Idg
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
@@ -187,7 +188,14 @@ class _Core:
         return self._of_all_groups(self._with_fewer_iterations(share, fewest), ISSUES)
 
     def _with_fewer_iterations(self, share: float, fewest: int) -> Programs:
-        return tuple(replace(each, graph=with_fewer_iterations(each.graph, share, fewest)) for each in self.programs)
+        """Return the programs with a *share* of the iterations; those of several partitions are shortened together."""
+        short: dict[int, Idg] = {}
+        for each in self.programs:
+            if id(each.graph.body) not in short:
+                short[id(each.graph.body)] = with_fewer_iterations(each.graph, share, fewest)
+        return tuple(
+            replace(each, graph=short[id(each.graph.body)].changed(each.graph.instructions)) for each in self.programs
+        )
 
     def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:
         """Return the cycles and instructions of all groups of a core; *each* is the approximate length of a group.

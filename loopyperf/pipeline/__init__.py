@@ -1,10 +1,15 @@
 """The pipeline model: simulate and profile a core that executes instruction dependence graphs."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from loopyperf.device.occupancy import Execution, execution_on
 from loopyperf.pipeline.intervals import Interval, intervals
-from loopyperf.pipeline.profiling import Profile, chrome_trace, execution_profile, what_if
 from loopyperf.pipeline.scenario import SCHEDULERS, Scheduler
 from loopyperf.pipeline.simulator import GroupTimes, Simulation, group_times, simulate, warp_latency
+
+if TYPE_CHECKING:
+    from loopyperf.pipeline.profiling import Profile, chrome_trace, execution_profile, what_if
 
 __all__ = [
     "SCHEDULERS",
@@ -23,3 +28,10 @@ __all__ = [
     "warp_latency",
     "what_if",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the names of ``profiling.py`` on first use: an estimate needs none."""
+    if name in ("Profile", "chrome_trace", "execution_profile", "what_if"):
+        return getattr(import_module("loopyperf.pipeline.profiling"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

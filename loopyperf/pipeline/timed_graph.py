@@ -12,7 +12,7 @@ from math import ceil
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, expanded, placed
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, expanded, on_subsystem, placed
 
 STEADY = 64
 """fractions of a cycle to which latencies are rounded, so that the simulator finds periods"""
@@ -120,7 +120,7 @@ class TimedGraph:
         known = {time: time.lambdas for time in dict.fromkeys(time for times in timed for time in times)}
         for each, times in zip(graph.instructions, timed, strict=True):
             places.append(list(range(len(instructions), len(instructions) + len(times))))
-            instructions += [replace(each, subsystem=time.pipeline) for time in times]
+            instructions += [on_subsystem(each, time.pipeline) for time in times]
             lambdas += [known[time] for time in times]
         edges = [
             edge.between(source, target)
@@ -142,11 +142,12 @@ class TimedGraph:
 
     def in_partition(self, number: int, partitions: int) -> "TimedGraph":
         """Return the graph of a warp in partition *number*, whose split pipelines are *partitions* times slower."""
-        instructions = tuple(
-            replace(each, subsystem=f"{each.subsystem} {number}") if each.subsystem in self.split else each
+        _ = self.graph.backwards  # computed once for all partitions
+        instructions = [
+            on_subsystem(each, f"{each.subsystem} {number}") if each.subsystem in self.split else each
             for each in self.graph.instructions
-        )
-        graph = Idg(instructions, self.graph.edges, self.graph.body)
+        ]
+        graph = self.graph.changed(instructions)
         return replace(self, graph=graph, lambdas=self.lambdas_in_partition(partitions))
 
     def lambdas_in_partition(self, partitions: int) -> tuple[Lambdas, ...]:

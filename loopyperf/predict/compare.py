@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error, usual_answer
+from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, usual_answer
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.compiler.machine_program import compile_profile
@@ -28,12 +28,14 @@ from loopyperf.models.model_interface import DeviceModel
 from loopyperf.models.program_timing import timing
 from loopyperf.models.result import NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.estimate import predictor, record_of
+from loopyperf.predict.estimate import predictor
+from loopyperf.predict.fitted import record_of
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, one_size
 from loopyperf.stages.compile import Compiler, check_compiler
+from loopyperf.stages.device_choice import chosen_device, device_or_error
 from loopyperf.stages.profile import kernel_profile, profiled_name
 from loopyperf.stages.timing import timed_program
 from loopyperf.units import duration, listed, number_of

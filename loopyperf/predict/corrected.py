@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from loopyperf.calibration.choice import requested_device, resolved_device
+from loopyperf.calibration.choice import requested_device
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.residual_model import (
     SAMPLED,
@@ -31,17 +31,26 @@ from loopyperf.kernel import Program
 from loopyperf.measurement.backends.backend import RunsParts
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.residual_regression import Features, corrected, sampled_features
+from loopyperf.models.residual_regression import (
+    Features,
+    corrected,
+    counted_features,
+    graph_features,
+    lowered_launches,
+    sampled_features,
+    static_features,
+)
 from loopyperf.models.result import Answer, Estimate, ModelTime, no_interval
 from loopyperf.models.sampling import SampledProgram, sampled_time
-from loopyperf.models.static_features import counted_features, graph_features, lowered_launches, static_features
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.estimate import Options
-from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate, time_by_pipelines
+from loopyperf.predict.fitted import time_by_counts, time_by_pipelines
+from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import opened_for_parts, samples_of
-from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
+from loopyperf.stages.case import Case, found_once
+from loopyperf.stages.counting import CountingOptions, count_at
+from loopyperf.stages.device_choice import resolved_device
 from loopyperf.stages.profile import LANES, kernel_profile
 from loopyperf.stages.timing import timed_program
 

@@ -2,46 +2,30 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
-from loopyperf.calibration.choice import (
-    DEVICE_VARIABLE,
-    WITHOUT_FIT,
-    FitChoice,
-    backends,
-    chosen_device,
-    chosen_fit,
-    fit_with_notes,
-    requested_device,
-    usual_answer,
-)
-from loopyperf.calibration.fit_library import find_fit
-from loopyperf.calibration.fits import Fit, path_of
-from loopyperf.calibration.residual_model import ResidualModel, load_residual_model
-from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import check_options
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_path
-from loopyperf.device.device_library import DeviceChoice, load_device
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.files import read_document, user_data_stamp
+from loopyperf.files import user_data_stamp
 from loopyperf.kernel import Program
-from loopyperf.models.catalog import LEARNED, MODELS, find_model
+from loopyperf.models.catalog import find_model
 from loopyperf.models.model_interface import DeviceModel, FittedModel, RegressionModel, SampledModel
 from loopyperf.models.result import Estimate
-from loopyperf.predict.by_counts import CountsPredictor
-from loopyperf.predict.on_device import DevicePredictor, on_wall_clock
+from loopyperf.predict.on_device import SIMULATED, DevicePredictor, on_wall_clock
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import CACHE, ResultKind
 from loopyperf.stages.case import Case, merged_sizes
 from loopyperf.stages.compile import Compiler, check_compiler
+from loopyperf.stages.device_choice import DEVICE_VARIABLE, chosen_device
 
 if TYPE_CHECKING:
+    from loopyperf.calibration.choice import FitChoice
+    from loopyperf.calibration.residual_model import ResidualModel
+    from loopyperf.counts.execution import Counting
     from loopyperf.predict.sampled import BackendChoice
 
 
@@ -51,8 +35,8 @@ def estimate(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | ResidualModel | None = None,
-    counting: Counting | None = None,
+    fit: "FitChoice | ResidualModel | None" = None,
+    counting: "Counting | None" = None,
     typical: Mapping[str, Any] | None = None,
     alternatives: bool = True,
     compiler: Compiler = "model",
@@ -176,7 +160,7 @@ def estimate(
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
     options = Options(device, fit, backend, counting, alternatives, arguments, compiler)
-    _check_type("wall", wall, "True or False", bool)
+    check_type("wall", wall, "True or False", bool)
     by, found = _predicted(_latest_predictor(model, options), case, model is fit is None, compiler)
     return on_wall_clock(found, by) if wall else found
 
@@ -185,9 +169,9 @@ def predictor(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | ResidualModel | None = None,
+    fit: "FitChoice | ResidualModel | None" = None,
     backend: "BackendChoice | None" = None,
-    counting: Counting | None = None,
+    counting: "Counting | None" = None,
     alternatives: bool = True,
     compiler: Compiler = "model",
     arguments: Mapping[str, Any] | None = None,
@@ -241,7 +225,7 @@ def given_or_named(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | ResidualModel | None = None,
+    fit: "FitChoice | ResidualModel | None" = None,
     alternatives: bool = True,
     compiler: Compiler = "model",
 ) -> Predictor:
@@ -259,7 +243,7 @@ def shown_estimate(
     *,
     device: DeviceChoice | None,
     model: str | None,
-    fit: FitChoice | ResidualModel | None,
+    fit: "FitChoice | ResidualModel | None",
     compiler: Compiler,
 ) -> tuple[Predictor, Estimate]:
     """Return a predictor as :func:`given_or_named` does, and its estimate of *case*, as :func:`estimate` predicts."""
@@ -275,31 +259,15 @@ def _predicted(by: Predictor, case: Case, is_default: bool, compiler: Compiler) 
     try:
         return by, by.predict(case)
     except MissingNumberError:
-        if not is_default or by.model == WITHOUT_FIT or by.device_parameters is None:
+        if not is_default or by.model == SIMULATED or by.device_parameters is None:
             raise
-    other = predictor(device=by.device_parameters, model=WITHOUT_FIT, compiler=compiler)
+    other = predictor(device=by.device_parameters, model=SIMULATED, compiler=compiler)
     return other, other.predict(case)
 
 
 def _bound(model: str | None, options: "Options") -> Predictor:
-    fit = options.fit
-    if model is not None:
-        return _BINDERS[type(find_model(model))](model, options)
-    if fit is None:
-        return _usual(options)
-    record = record_of(fit)
-    found = replace(options, fit=record)
-    return _BINDERS[RegressionModel](LEARNED, found) if isinstance(record, ResidualModel) else _fitted(None, found)
-
-
-def record_of(fit: FitChoice | ResidualModel) -> Fit | ResidualModel:
-    """Return *fit*, read from its file if it is a path; raises :class:`FitFileError` for an invalid file."""
-    if isinstance(fit, Fit | ResidualModel):
-        return fit
-    path = path_of(fit)
-    document = read_document(Path(path), "fit", "give the path of a fit or residual model")
-    model = cast("dict[str, object]", document).get("model") if isinstance(document, dict) else None
-    return load_residual_model(path) if isinstance(MODELS.get(str(model)), RegressionModel) else find_fit("", path=path)
+    kind = FittedModel if model is None else type(find_model(model))
+    return _BINDERS[kind](model, options)
 
 
 def _latest_predictor(model: str | None, options: "Options") -> Predictor:
@@ -330,9 +298,9 @@ class Options:
     """The options of :func:`predictor` except the model."""
 
     device: DeviceChoice | None
-    fit: FitChoice | ResidualModel | None
+    fit: "FitChoice | ResidualModel | None"
     backend: "BackendChoice | None"
-    counting: Counting | None
+    counting: "Counting | None"
     alternatives: bool
     arguments: Mapping[str, Any] | None
     compiler: Compiler = "model"
@@ -342,12 +310,14 @@ class Options:
         for option, value, what, types in (
             ("device", self.device, "a name", (str, os.PathLike, Device)),
             ("model", model, "a name", str),
-            ("fit", self.fit, "a fit, a residual model, or a path", (str, os.PathLike, Fit, ResidualModel)),
             ("alternatives", self.alternatives, "True or False", bool),
         ):
-            _check_type(option, value, what, types)
+            check_type(option, value, what, types)
         check_compiler(self.compiler)
-        check_options("executed" if self.counting is None else self.counting)
+        if self.fit is not None:
+            import_module("loopyperf.predict.fitted").check_fit(self.fit)
+        if (self.counting or "executed") != "executed":
+            import_module("loopyperf.counts.kernel_counts").check_options(self.counting)
 
     def check_unused(self, subject: str, *unused: str) -> None:
         """Raise :class:`ParameterError`, a sentence about *subject*, if one of the *unused* options is given."""
@@ -356,7 +326,7 @@ class Options:
                 raise ParameterError(f"{subject} {_UNUSED[option]}")
 
 
-def _check_type(option: str, value: object, what: str, types: type | tuple[type, ...]) -> None:
+def check_type(option: str, value: object, what: str, types: type | tuple[type, ...]) -> None:
     if value is not None and not isinstance(value, types):
         raise ParameterError(
             f"{option} must be {what}, got {value!r:.80}; pass a kernel size of that name through "
@@ -386,52 +356,8 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 # {{{ binding of models to devices and fits
 
 
-def _usual(options: Options) -> Predictor:
-    """Return the predictor if neither model nor fit is given: the best fit, else the model for device parameters."""
-    record, notes = usual_answer(options.device, _of_fit(options))
-    if isinstance(record, Fit):
-        return _by_fit(record, notes, options)
-    options.check_unused(repr(WITHOUT_FIT), "arguments", "counting")
-    return DevicePredictor(
-        WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=options.alternatives, compiler=options.compiler
-    )
-
-
-def _fitted(model: str | None, options: Options) -> Predictor:
-    """Return the predictor for the given fit, or for the fit of *model* for the device."""
-    backend, device = _of_fit(options), options.device
-    if isinstance(options.fit, ResidualModel):
-        raise ParameterError(f"a residual model needs model={LEARNED!r}, got model={model!r}")
-    if device is not None and not isinstance(device, str):
-        raise ParameterError(
-            f"a fitted model needs the name of the device or a fit, got device {device!r:.80}; give its name"
-        )
-    if options.fit is None:
-        return _by_fit(*fit_with_notes(model, device, backend), options)
-    return _by_fit(chosen_fit(model, device, options.fit, backend), (), options)
-
-
-def _by_fit(fit: Fit, notes: tuple[str, ...], options: Options) -> Predictor:
-    slim = structs.replace(fit, residuals=(), cross_validation=None)
-    options.check_unused(repr(fit.model), "arguments")
-    if fit.basis == "counts":
-        options.check_unused(f"a fit of {fit.model!r}", "compiler")
-        counting = options.counting or fit.counting
-        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting)
-    options.check_unused("a fit of pipelines", "counting")
-    parameters = requested_device(fit) or load_device(fit.described_as or fit.slug)  # raises an error with the reason
-    return DevicePredictor(
-        fit.model,
-        fit.slug,
-        notes,
-        parameters=parameters,
-        fit=slim,
-        alternatives=options.alternatives,
-        compiler=options.compiler,
-    )
-
-
-def _on_device(model: str, options: Options) -> Predictor:
+def _on_device(model: str | None, options: Options) -> Predictor:
+    model = model or SIMULATED
     options.check_unused(repr(model), "fit", "backend", "arguments", "counting")
     parameters = chosen_device(options.device)
     return DevicePredictor(
@@ -439,25 +365,13 @@ def _on_device(model: str, options: Options) -> Predictor:
     )
 
 
-def _of_fit(options: Options) -> str | None:
-    """Return the backend that a fit must be measured with; raises :class:`ParameterError` for an invalid name."""
-    _check_type("backend", options.backend, "a name", str)
-    if options.backend is None:
-        return None
-    running: tuple[str, ...] = backends().RUNNING
-    if options.backend in running:
-        return cast("str", options.backend)
-    known = " or ".join(map(repr, running))
-    raise ParameterError(f"the backend of a fit must be {known}, got {options.backend!r:.80}")
-
-
-def _bound_in(module: str) -> Callable[[str, Options], Predictor]:
-    """Return the function ``bound`` of *module*, which is imported at the first call: it imports backends."""
+def _bound_in(module: str) -> Callable[[str | None, Options], Predictor]:
+    """Return the function ``bound`` of *module*, which is imported at the first call: it imports fits or backends."""
     return lambda model, options: import_module(module).bound(model, options)
 
 
-_BINDERS: Mapping[type, Callable[[str, Options], Predictor]] = {
-    FittedModel: _fitted,
+_BINDERS: Mapping[type, Callable[[str | None, Options], Predictor]] = {
+    FittedModel: _bound_in("loopyperf.predict.fitted"),
     DeviceModel: _on_device,
     SampledModel: _bound_in("loopyperf.predict.sampled"),
     RegressionModel: _bound_in("loopyperf.predict.corrected"),

@@ -15,16 +15,13 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from loopyperf.calibration.fits import Fit
 from loopyperf.compiler import Placement
 from loopyperf.compiler.machine_program import MachineProgram, compile_profile
 from loopyperf.device.description import Device
-from loopyperf.device.device_library import is_one_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import LoopyperfError, UnknownDeviceError
 from loopyperf.memory.kernel_profile import KernelProfile
-from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
-from loopyperf.models.pipeline_shares import pipeline_shares
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.program_timing import timing
 from loopyperf.models.result import (
     Alternative,
@@ -36,16 +33,13 @@ from loopyperf.models.result import (
     ModelTime,
     Seconds,
     answer_as_json,
-    clipped,
     common,
     no_interval,
     read_answer,
 )
-from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import HOST_WAIT
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.evaluation import integer_array
-from loopyperf.predict.by_counts import extrapolations, prediction_interval
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, common_shape, found_once, prepared
@@ -71,7 +65,7 @@ NOT_FITTED = no_interval("the model is not calibrated on this device")
 
 @dataclass(frozen=True, eq=False)
 class DevicePredictor(Predictor):
-    """A model of a device, or a fit of its pipelines; it evaluates the kernel's timed graphs, built at each size."""
+    """A model of a device; it evaluates the kernel's timed graphs, built at each size."""
 
     parameters: Device = field(kw_only=True)
     """parameters of the device"""
@@ -87,8 +81,6 @@ class DevicePredictor(Predictor):
 
     def time(self, kernel: TimedProgram) -> ModelTime:
         """Return the predicted run time of *kernel*, in seconds, without alternatives."""
-        if self.fit is not None:
-            return time_by_pipelines(self.fit, kernel)
         answer = DEVICE_MODELS[self.model].time(kernel)
         return replace(answer, notes=(*answer.notes, NOT_FITTED))
 
@@ -141,17 +133,6 @@ def simulator_of(predictor: Predictor) -> DevicePredictor:
             f"{predictor.device!r} has no device parameters, which the simulator needs; name a device that has them"
         )
     return DevicePredictor(SIMULATED, device.slug, parameters=device)
-
-
-def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
-    """Return the run time of *kernel* by a *fit* of the pipelines of its device, with interval and notes."""
-    shares = pipeline_shares(kernel)
-    answer = find_fitted_model(fit.model).time(fit, shares)
-    spread, unlike = prediction_interval(fit, shares, answer.seconds)
-    if is_one_device(kernel.device.slug, fit.slug):  # else the parameters are those of any processor
-        spread = clipped(spread, float(answer.seconds), float(DEVICE_MODELS[BOUND].time(kernel).seconds))
-    free = (f"no weight for {name!r} in the fit; using the device parameters" for name in answer.unfitted)
-    return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
 
 
 def device_estimate(

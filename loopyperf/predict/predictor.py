@@ -3,10 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from loopyperf.calibration.accuracy import Uncertainty
-from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_processor
 from loopyperf.device.device_library import a_processor, description_or_none
@@ -14,6 +12,10 @@ from loopyperf.kernel import Program
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.result import Estimate
 from loopyperf.stages.case import Case, merged_sizes, prepared_group
+
+if TYPE_CHECKING:
+    from loopyperf.calibration.accuracy import Uncertainty
+    from loopyperf.calibration.fits import Fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class Predictor(ABC):
     """short name of the device, e.g. ``"nvidia-v100"``"""
     notes: tuple[str, ...] = ()
     """notes about the choice of the model and the fit, which every estimate repeats"""
-    fit: Fit | None = field(default=None, kw_only=True)
+    fit: "Fit | None" = field(default=None, kw_only=True)
     """the fit that it uses; None if it is not fitted"""
 
     executes_kernels: ClassVar[bool] = False
@@ -84,7 +86,7 @@ class Predictor(ABC):
         return description_or_none(self.device)
 
     @property
-    def uncertainty(self) -> Uncertainty | None:
+    def uncertainty(self) -> "Uncertainty | None":
         """Return the errors of its fit on held-out kernel classes; None if unknown."""
         return None if self.fit is None else self.fit.uncertainty
 

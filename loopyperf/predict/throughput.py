@@ -37,7 +37,6 @@ from loopy.kernel.instruction import Assignment
 from loopy.symbolic import IdentityMapper, get_dependencies
 from numpy.typing import NDArray
 
-from loopyperf.calibration.choice import chosen_device
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.item import Access, MemorySpace, Operation
 from loopyperf.counts.kernel_counts import KernelCounts, Tally, memory_references
@@ -59,7 +58,9 @@ from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.predict.on_device import device_estimate
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.case import Case, CountingOptions, count, merged_sizes, prepared
+from loopyperf.stages.case import Case, merged_sizes, prepared
+from loopyperf.stages.counting import CountingOptions, count
+from loopyperf.stages.device_choice import chosen_device
 
 
 @dataclass(frozen=True)

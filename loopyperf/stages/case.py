@@ -1,9 +1,8 @@
 """A kernel at given sizes, the task of a predictor, and the cached analyses of a kernel that do not depend on sizes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeVar, cast, get_args
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import islpy as isl
 import loopy as lp
@@ -11,15 +10,11 @@ import numpy as np
 from loopy.kernel.function_interface import CallableKernel
 from numpy.typing import NDArray
 
-from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import KernelCounts, check_options, count_kernel
-from loopyperf.counts.sizes import Typical, check_numbered, check_typical_values
-from loopyperf.counts.transcription import counts_as_json, read_counts
+from loopyperf.counts.sizes import check_numbered
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.loopy_passes import checked_program
-from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted, superfluous_sizes
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.stages.cache import CACHE, ResultKind, json_result_kind
@@ -139,121 +134,10 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 Found = TypeVar("Found")
 PREPARED: ResultKind[Kernel] = ResultKind("prepared", 64)
 """kernels after Loopy's passes, of some hundred kilobytes each"""
-STRUCTURES: ResultKind[KernelStructure] = ResultKind("structure", 64)
-"""size-independent analyses, of some hundred kilobytes each"""
-COUNTS = ResultKind[KernelCounts]("counts", 256, counts_as_json, read_counts, is_analysis=True)
-"""counts, ten to a hundred kilobytes each in memory"""
 GROUP: ResultKind[Group] = json_result_kind("group", 4096, Group)
 
 
-@dataclass(frozen=True)
-class CountingOptions:
-    """Options of counting; see :func:`count`."""
-
-    counting: Counting = "executed"
-    typical: Mapping[str, Any] | None = None
-    sub_group_size: int | None = None
-    layout: tuple[tuple[str, int | None], ...] = ()
-    """(name, value) of the strides and offsets that were given; the value is None for an array"""
-
-    def __post_init__(self) -> None:
-        check_options(self.counting, self.sub_group_size)
-        if self.typical is not None:
-            check_typical_values(self.typical)
-
-    @cached_property
-    def text(self) -> str | None:
-        """Return the options as part of a key, made once, since it takes as long as an estimate; None if impossible."""
-        return content_text((self.counting, self.typical, self.sub_group_size, self.layout))
-
-    def count(self, kernel: Kernel) -> KernelCounts:
-        """Return the counts of *kernel* with these options; see :func:`count`."""
-        laid_out = kernel.laid_out(dict(self.layout))
-        return count_kernel(laid_out, self.counting, typical=self.typical, sub_group_size=self.sub_group_size)
-
-
-USUAL: Mapping[Counting, CountingOptions] = {
-    counting: CountingOptions(counting) for counting in cast("tuple[Counting, ...]", get_args(Counting))
-}
-"""the default options, made once, since a search uses only these"""
-
-
-def count(
-    program: Program,
-    counting: Counting = "executed",
-    *,
-    typical: Mapping[str, Any] | None = None,
-    sub_group_size: int | None = None,
-) -> KernelCounts:
-    """Return the counts of a kernel as exact functions of its sizes.
-
-    Loopy's preprocessing and the counting run once for equal programs while the result is in the cache.
-
-    Parameters
-    ----------
-    program
-        A Loopy kernel or translation unit.
-    counting
-        ``"executed"`` counts what the hardware executes. ``"paper"`` counts each instruction over its own inames only,
-        as Stevens and Klöckner do: work of a group that does not use a hardware axis counts once along it.
-    typical
-        Typical values for what the source does not determine, by the keywords that the errors name: trip counts of
-        loops with loaded bounds, probabilities (0 to 1) of conditions on data, patterns of arrays with loaded
-        addresses, and the operations of foreign code (a mapping from properties to numbers). The keyword of a condition
-        is its text in terms of the loops before splitting, such as ``"x[i] > 0"``, the only array that it reads, or the
-        instruction whose only condition on data it is.
-    sub_group_size
-        Count sub-groups (warps) of this many lanes, if at least one of their lanes is active, instead of work-items.
-
-    Returns
-    -------
-    KernelCounts
-        The counts of each property.
-
-    Raises
-    ------
-    KernelError
-        If Loopy cannot preprocess the kernel.
-    UncountableError
-        If a construct has no exact count.
-    ParameterError
-        If an option or a typical value is invalid.
-
-    Examples
-    --------
-    >>> import loopy as lp, loopyperf as lpp, numpy as np
-    >>> knl = lp.make_kernel(
-    ...     "{[i]: 0<=i<n}",
-    ...     "out[i] = 2*a[i]",
-    ...     [lp.GlobalArg("a,out", np.float32, shape="n"), "..."],
-    ...     lang_version=(2018, 2),
-    ... )
-    >>> counts = lpp.count(knl)
-    >>> print(counts)
-    loopy_kernel, executed counting: ...
-      property  ...
-      f32 mul   ...n
-      ...
-    """
-    return _counted(program, CountingOptions(counting, typical, sub_group_size))
-
-
-def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any]) -> KernelCounts:
-    """Return the counts of a kernel in a form that can be evaluated at *sizes*.
-
-    With barvinok in islpy, this is :func:`count`. Without it, a single size can still be counted exactly: the kernel
-    assumes these sizes, and the counts are plain numbers. Raises :class:`EngineError` for arrays of sizes without
-    barvinok, and :class:`ParameterError` for sizes that are missing, not integers or outside the kernel's assumptions.
-    """
-    if engine_is_exact() or has_arrays(sizes):
-        counted = _counted(program, options)
-        named = counted.kernel.contiguous & sizes.keys()
-        return _counted(program, replace(options, layout=_layout(named, sizes))) if named else counted
-    kernel = prepared(program, sizes)
-    return options.count(_assuming(kernel, _integers(kernel, sizes)))
-
-
-def _layout(names: Iterable[str], sizes: Mapping[str, Any]) -> tuple[tuple[str, int | None], ...]:
+def layout_of(names: Iterable[str], sizes: Mapping[str, Any]) -> tuple[tuple[str, int | None], ...]:
     """Return (name, value) of the strides and offsets *names* among *sizes*, for :class:`CountingOptions`."""
     given = {name: sizes[name] for name in sorted(names)}
     return tuple(
@@ -270,17 +154,6 @@ def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel
     return kernel.laid_out(sizes or {})
 
 
-def structure_of(case: Case) -> KernelStructure:
-    """Return the size-independent analysis of the kernel of *case*, cached."""
-    kernel = prepared(case.kernel)
-    layout = _layout(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
-
-    def structure() -> KernelStructure:
-        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}))
-
-    return found_once(STRUCTURES, case.kernel, (case.typical, layout), structure)
-
-
 def prepared_group(program: Program) -> Group:
     """Return the resources of a group of *program* after Loopy's preprocessing; raises :class:`KernelError`."""
     return found_once(GROUP, program, (), lambda: group_of(prepared(program)))
@@ -291,10 +164,10 @@ def found_once(kind: ResultKind[Found], program: Program, inputs: tuple[Any, ...
 
     The result is not cached if *inputs* have no content text. See :meth:`Cache.content_of` for programs without one.
     """
-    return _found(kind, program, content_text(inputs), find)
+    return found_by_text(kind, program, content_text(inputs), find)
 
 
-def _found(kind: ResultKind[Found], program: Program, inputs: str | None, find: Callable[[], Found]) -> Found:
+def found_by_text(kind: ResultKind[Found], program: Program, inputs: str | None, find: Callable[[], Found]) -> Found:
     if inputs is None:
         return find()
     engine = "" if engine_is_exact() else " without barvinok"
@@ -309,20 +182,13 @@ def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     superfluous = sorted(set(sizes) - kernel.parameters)
     if superfluous:
         raise superfluous_sizes(superfluous, kernel.parameters, f"kernel {kernel.name!r}")
-    admitted = _integers(kernel, sizes)
+    admitted = integer_sizes(kernel, sizes)
     check_numbered(admitted)
-    _equal_to(kernel, admitted)
+    restricted_assumptions(kernel, admitted)
     return admitted
 
 
-def _counted(program: Program, options: CountingOptions) -> KernelCounts:
-    return _found(COUNTS, program, options.text, lambda: options.count(prepared(program)))
-
-
-# {{{ counting without barvinok
-
-
-def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
+def integer_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     missing = sorted(kernel.sizes - set(sizes))
     if missing:
         raise missing_sizes(missing, f" of kernel {kernel.name!r}")
@@ -330,12 +196,7 @@ def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     return {name: values[name] for name in sorted(kernel.parameters & set(values))}
 
 
-def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """Return *kernel* with the assumption that its sizes equal *sizes*, and the same schedule."""
-    return replace(kernel, loopy_kernel=kernel.loopy_kernel.copy(assumptions=_equal_to(kernel, sizes)))
-
-
-def _equal_to(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
+def restricted_assumptions(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
     """Return the assumptions of *kernel* restricted to *sizes*; raises :class:`ParameterError` if none are left."""
     equalities = " and ".join(f"{name} = {size}" for name, size in sizes.items())
     equal = isl.BasicSet(f"[{', '.join(sizes)}] -> {{ : {equalities} }}")
@@ -344,9 +205,6 @@ def _equal_to(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
         assumed = SizeAssumptions(kernel.assumptions)
         raise not_admitted(sizes, assumed.on(assumed.parameters))
     return assumptions
-
-
-# }}}
 
 
 # }}}

@@ -1,35 +1,29 @@
 """The second stage of a prediction: the machine program, by the compiler model or with registers from NVRTC.
 
-NVRTC compiles the kernel as CUDA, without a device.
+NVRTC (:mod:`loopyperf.stages.nvrtc`) compiles the kernel as CUDA, without a device.
 """
 
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from loopy.target.opencl import OpenCLTarget
-
-from loopyperf.compiler.cuda_code import CudaCode
 from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram, compile_profile
-from loopyperf.compiler.resources import WHEELS, Resources, compiled, library, library_for
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.errors import CompilerError, MeasurementError, ParameterError
 from loopyperf.kernel import Program
-from loopyperf.kernel.loopy_passes import as_translation_unit
 from loopyperf.memory.kernel_profile import KernelProfile
-from loopyperf.stages.cache import CACHE, ResultKind, json_result_kind
-from loopyperf.stages.cache_keys import content_key
+from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, case_of, found_once
 from loopyperf.stages.profile import kernel_profile
 
+if TYPE_CHECKING:
+    from loopyperf.compiler.resources import Resources
+
 MACHINE: ResultKind[MachineProgram] = ResultKind("machine", 1)
 """the latest machine program; see :data:`loopyperf.stages.profile.PROFILE`"""
-COMPILED: ResultKind[tuple[Resources, ...]] = json_result_kind("compiled", 4096, tuple[Resources, ...])
-"""results by source text, architecture, options and compiler library"""
-FAST = {"-cl-fast-relaxed-math": "-use_fast_math", "-cl-denorms-are-zero": "-ftz=true", "-cl-mad-enable": "-fmad=true"}
-"""OpenCL compiler option -> equivalent CUDA option; other OpenCL options have no effect in CUDA"""
 
 
 Compiler = Literal["model", "nvrtc", "auto"]
@@ -115,8 +109,12 @@ def versions_of(compiler: Compiler) -> tuple[object, ...]:
     """Return what results of *compiler* depend on: for NVRTC, path and size in bytes of the installed libraries."""
     if compiler == "model":
         return ()
-    paths = [path for wheel in WHEELS if (path := library((wheel,))) is not None]
-    return compiler, *((str(path), path.stat().st_size) for path in paths)
+    return compiler, *_nvrtc().installed_libraries()
+
+
+def _nvrtc() -> Any:
+    """Return the module that calls NVRTC, imported only if it is requested."""
+    return import_module("loopyperf.stages.nvrtc")
 
 
 def compile_case(case: Case, profile: KernelProfile, device: Device, compiler: Compiler) -> MachineProgram:
@@ -131,7 +129,7 @@ def compile_case(case: Case, profile: KernelProfile, device: Device, compiler: C
         return replace(machine, notes=(UNSURE,) if is_known else ())
     start = time.perf_counter()
     try:
-        found = compiled_kernel(case.kernel, device)
+        found: Mapping[str, Resources] = _nvrtc().compiled_kernel(case.kernel, device)
     except (CompilerError, MeasurementError) as error:
         if compiler == "nvrtc":
             raise
@@ -142,45 +140,9 @@ def compile_case(case: Case, profile: KernelProfile, device: Device, compiler: C
     return replace(compile_profile(profile, device, compiled=found), notes=(note,))
 
 
-def _changed(model: MachineLaunch, found: Resources) -> str:
+def _changed(model: MachineLaunch, found: "Resources") -> str:
     """Return text that compares the resources *found* for a launch with those of the *model*."""
     parts = [f"{found.registers} registers (model {model.registers})", f"{found.stack_frame} bytes of stack"]
     if found.spill_stores or model.spilled:
         parts.append(f"{found.spill_stores} bytes spilled (model {BYTES * model.spilled})")
     return f"{model.name} {', '.join(parts)}"
-
-
-def compiled_kernel(program: Program, device: Device) -> Mapping[str, Resources]:
-    """Return launch name -> resources of *program* compiled by NVRTC for *device*.
-
-    Raises :class:`CompilerError` if NVRTC is not installed, does not support *device* or rejects the source, and
-    :class:`MeasurementError` if Loopy cannot generate CUDA for the kernel.
-    """
-    architecture = architecture_of(device)
-    path = library_for(architecture)
-    unit = as_translation_unit(program)
-    cuda = CudaCode(unit)
-    is_opencl = isinstance(unit.target, OpenCLTarget)
-    options = _for_cuda(cuda.options) if is_opencl else cuda.options
-    key = content_key((cuda.source, architecture, options, str(path), path.stat().st_size))
-    assert key is not None, "text has a digest"
-    found = CACHE.find(COMPILED, key, lambda: compiled(cuda.source, architecture, options))
-    return {each.function: replace(each, is_by_another=is_opencl) for each in found}
-
-
-def architecture_of(device: Device) -> str:
-    """Return the compiler's name for the architecture of *device*, e.g. ``"sm_70"``.
-
-    Raises :class:`CompilerError` for a device of another vendor or without a compute capability.
-    """
-    major, dot, minor = device.target.partition(".")
-    if device.vendor != "NVIDIA" or not (dot and major.isdigit() and minor.isdigit()):
-        raise CompilerError(
-            f"NVRTC needs a CUDA compute capability; {device.slug!r} has target {device.target!r}; use compiler='model'"
-        )
-    return f"sm_{major}{minor}"
-
-
-def _for_cuda(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the CUDA equivalents of the OpenCL *options* that have one."""
-    return tuple(FAST[each] for each in options if each in FAST)

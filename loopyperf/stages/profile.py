@@ -1,21 +1,26 @@
 """The first stage of a prediction: the profile of a kernel at given sizes."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
+from loopyperf.counts.sizes import Typical
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
+from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, admitted_sizes, case_of, found_once, structure_of
+from loopyperf.stages.case import Case, admitted_sizes, case_of, found_once, layout_of, prepared
 
 LANES = 32
 """default warp size, that of all NVIDIA and some AMD devices"""
 PROFILE: ResultKind[KernelProfile] = ResultKind("profile", 1)
 """the latest profile, since several models often predict the same kernel in turn; profiles may have megabytes"""
+STRUCTURES: ResultKind[KernelStructure] = ResultKind("structure", 64)
+"""size-independent analyses, of some hundred kilobytes each"""
 NAME: ResultKind[str] = json_result_kind("profiled", 4096, str)
 
 
@@ -140,12 +145,28 @@ def kernel_profile(
     case, lanes = case_of(program, typical, parameters, sizes), _lanes(device, warp_size)
 
     def profile() -> KernelProfile:
-        structure = structure_of(case)
+        structure = _structure_of(case)
         found = structure.profile(admitted_sizes(structure.kernel, case.sizes), lanes)
         structure.typical.check_all_used(structure.kernel.name)
         return found
 
     return found_once(PROFILE, case.kernel, (case.typical, case.sizes, lanes), profile)
+
+
+def _structure_of(case: Case) -> KernelStructure:
+    """Return the size-independent analysis of the kernel of *case*, cached."""
+    kernel = prepared(case.kernel)
+    layout = layout_of(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
+
+    def structure() -> KernelStructure:
+        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}, _item_named))
+
+    return found_once(STRUCTURES, case.kernel, (case.typical, layout), structure)
+
+
+def _item_named(name: str) -> Any:
+    """Return the counted item of a property *name*; few typical values name one, so the import is delayed."""
+    return import_module("loopyperf.counts.property_vector").item_named(name)
 
 
 def profiled_name(case: Case, device: Device) -> str:

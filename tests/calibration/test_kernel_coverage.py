@@ -11,7 +11,7 @@ from loopyperf.counts.item import BITS, PAPER_PROPERTIES
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import configurations_of, measurement_kernels
-from loopyperf.stages.case import count
+from loopyperf.stages.counting import count
 
 GPU = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30, cores=80, warp_size=32)
 POCL = DeviceLimits(group_size=4096, local_memory=2**21, global_memory=2**30)

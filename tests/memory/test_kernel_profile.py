@@ -21,7 +21,7 @@ from loopyperf.memory import source_launch
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.models.program_timing import timing
-from loopyperf.stages import case
+from loopyperf.stages import case, profile
 from loopyperf.stages.cache import CACHE
 from tests.kernels import doubled
 from tests.profiles import timed_on
@@ -102,7 +102,7 @@ def test_size_independent_structures_are_cached_for_recent_programs(
         lpp.kernel_profile(programs[0], parameters=sizes)
     launches = len(made)
     assert launches == len(lpp.kernel_profile(programs[0], parameters=form.sizes[0]).launches)
-    monkeypatch.setattr(case, "STRUCTURES", dataclasses.replace(case.STRUCTURES, kept=2))
+    monkeypatch.setattr(profile, "STRUCTURES", dataclasses.replace(profile.STRUCTURES, kept=2))
     for program in (*programs, programs[1], programs[0]):
         lpp.kernel_profile(program, parameters=form.sizes[1])
     assert len(made) == 4 * launches, "the first program's is made anew"

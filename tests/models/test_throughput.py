@@ -51,6 +51,8 @@ def test_bounds_of_a_sum_by_hand():
     assert found["DRAM"] == pytest.approx(8 * 2**20 / 897e9, rel=1e-3)
     assert bounds.bound(n=2**20, m=1000) == "alu"
     assert bounds.bound(n=2**20, m=1) == "DRAM"
+    assert str(bounds["alu"]) == "m*n/64"
+    assert bounds["alu"](n=512, m=3) == 512 * 3 // 64
 
 
 @pytest.mark.parametrize(
@@ -131,12 +133,6 @@ def of_lanes(code: str) -> lp.TranslationUnit:
     return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
-def test_formulas_are_exact_functions_of_the_sizes():
-    bounds = lpp.throughput_bounds(powers(), device=V100)
-    assert str(bounds["alu"]) == "m*n/64"
-    assert bounds["alu"](n=512, m=3) == 512 * 3 // 64
-
-
 def test_arrays_of_sizes_give_arrays_of_seconds():
     bounds = lpp.throughput_bounds(powers(), device=V100)
     sizes = np.array([256, 512, 2**20])
@@ -182,6 +178,10 @@ def test_crossover_from_dram_to_arithmetic_by_hand():
     # 8 bytes at 897 GB/s over 80 cores: 8·1.38e9·80/897e9 = 0.9846 cycles per element; sums, m/64: m = 63.01.
     (found,) = lpp.crossover(powers(), "m", device=V100, n=2**16)
     assert (found.size, found.before, found.after) == (64, "DRAM", "alu")
+    # 2^30 values are too many to try them all.
+    (found,) = lpp.crossover(powers(), "m", device=V100, n=256, at_most=2**30)
+    assert found.size == 64
+    assert lpp.crossover(doubled(), "n", device=V100) == ()
 
 
 @pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-rtx-3090"])
@@ -194,16 +194,6 @@ def test_crossovers_match_a_scan_of_all_sizes(device: str):
     ]
     found = lpp.crossover(tiled(), "n", device=device, at_most=4096)
     assert [(each.size, each.before, each.after) for each in found] == expected
-
-
-def test_long_range_is_searched_by_bisection():
-    # 2^30 values are too many to try them all.
-    (found,) = lpp.crossover(powers(), "m", device=V100, n=256, at_most=2**30)
-    assert found.size == 64
-
-
-def test_no_crossover_if_the_bound_never_changes():
-    assert lpp.crossover(doubled(), "n", device=V100) == ()
 
 
 def test_invalid_sizes_raise():

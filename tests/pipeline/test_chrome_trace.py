@@ -7,8 +7,8 @@ import pytest
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, Profile, chrome_trace, execution_profile, simulate
-from loopyperf.pipeline.profiling import Track, trace_document
+from loopyperf.pipeline import Execution, Profile, execution_profile, simulate
+from loopyperf.pipeline.profiling import Track, chrome_trace, trace_document
 from tests.trace_format import check, nanoseconds, tracks
 
 EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])

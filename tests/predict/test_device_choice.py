@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 import loopyperf as lpp
-from loopyperf.calibration import choice
 from loopyperf.calibration.fit_library import own_path
 from loopyperf.calibration.fits import save_fit
 from loopyperf.device.device_library import BUNDLED, known_descriptions, load_device
@@ -17,6 +16,7 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
+from loopyperf.stages import device_choice
 from tests.kernels import doubled
 from tests.minimal_fit import FREE
 
@@ -44,7 +44,7 @@ def local_device(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         opened.append(name)
         return SimpleNamespace(environment=SimpleNamespace(slug="local"))
 
-    monkeypatch.setattr(choice, "open_backend", open_backend)
+    monkeypatch.setattr(device_choice, "open_backend", open_backend)
     return opened
 
 
@@ -53,34 +53,17 @@ def no_local_device(monkeypatch: pytest.MonkeyPatch) -> None:
     def open_backend(name: str):
         raise BackendError("no OpenCL platform was found")
 
-    monkeypatch.setattr(choice, "open_backend", open_backend)
+    monkeypatch.setattr(device_choice, "open_backend", open_backend)
 
 
 # {{{ precedence
 
 
-def test_argument_takes_precedence_over_the_variable(fits, local_device, monkeypatch):
+def test_argument_precedes_the_variable_which_precedes_the_local_device(fits, local_device, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
-    assert estimated_device(device="argument") == "argument"
+    assert (estimated_device(device="argument"), estimated_device()) == ("argument", "variable")
     assert local_device == []
-
-
-def test_variable_takes_precedence_over_the_local_device(fits, local_device, monkeypatch):
-    monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
-    assert estimated_device() == "variable"
-    assert local_device == []
-
-
-def test_local_device_with_a_fit_is_the_default(fits, local_device):
-    assert estimated_device() == "local"
-
-
-def test_empty_variable_is_ignored(fits, local_device, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "")
-    assert estimated_device() == "local"
-
-
-def test_local_device_is_opened_once_for_many_estimates(fits, local_device):
     assert [estimated_device() for _ in range(3)] == ["local"] * 3
     assert local_device == ["opencl"]
 
@@ -143,7 +126,7 @@ def test_missing_fit_of_a_published_device_suggests_the_pipeline_model(fits, dev
 
 def test_published_local_device_without_a_fit_uses_its_parameters(fits, monkeypatch):
     machine = SimpleNamespace(environment=SimpleNamespace(slug="nvidia-a100"))
-    monkeypatch.setattr(choice, "open_backend", lambda name: machine)
+    monkeypatch.setattr(device_choice, "open_backend", lambda name: machine)
     found = lpp.estimate(KERNEL, n=64)
     assert (found.device, found.model) == ("nvidia-a100", "pipeline")
     assert found.notes[0].startswith("no fit for 'nvidia-a100'; using the 'pipeline' model")
@@ -311,24 +294,13 @@ def test_explicit_path_takes_precedence_over_all_devices(fits, local_device, mak
     assert estimated_device(fit=str(tmp_path / "mine.json")) == "explicit"
 
 
-def test_fit_needs_no_file(make_fit):
+def test_given_fit_must_be_of_the_requested_device_and_model(make_fit, tmp_path):
     assert estimated_device(fit=make_fit(slug="in-memory")) == "in-memory"
-
-
-def test_fit_of_another_than_the_requested_device_is_refused(make_fit, tmp_path):
-    save_fit(make_fit(slug="explicit"), tmp_path / "mine.json")
-    for fit in (tmp_path / "mine.json", make_fit(slug="explicit")):
+    assert estimated_device(device="Made Up 1", fit=make_fit()) == "made-up-1"
+    save_fit(make_fit(slug="explicit", model="overlap"), tmp_path / "mine.json")
+    for fit in (tmp_path / "mine.json", make_fit(slug="explicit", model="overlap")):
         with pytest.raises(FitFileError, match="for device 'explicit', but 'amd-r9-fury' was requested"):
             estimated_device(device="amd-r9-fury", fit=fit)
-
-
-def test_fit_of_the_requested_device_is_accepted(make_fit):
-    assert estimated_device(device="Made Up 1", fit=make_fit()) == "made-up-1"
-
-
-def test_fit_of_another_than_the_requested_model_is_refused(make_fit, tmp_path):
-    save_fit(make_fit(model="overlap"), tmp_path / "mine.json")
-    for fit in (tmp_path / "mine.json", make_fit(model="overlap")):
         with pytest.raises(FitFileError, match="'overlap', but 'linear' was requested"):
             estimated_device(fit=fit, model="linear")
 
@@ -346,14 +318,11 @@ def test_corrupt_user_fit_is_refused_instead_of_skipped(own_data):
         estimated_device(device="amd-r9-fury")
 
 
-def test_object_that_is_not_a_path_is_refused():
+def test_what_is_not_the_path_of_a_fit_is_refused(tmp_path):
     with pytest.raises(ParameterError, match="or a path, got 3"):
         estimated_device(fit=3)
     with pytest.raises(FitFileError, match="got 3"):
         lpp.load_fit(3)
-
-
-def test_missing_fit_file_is_refused(tmp_path):
     with pytest.raises(FitFileError, match=r"nowhere\.json"):
         estimated_device(fit=tmp_path / "nowhere.json")
 

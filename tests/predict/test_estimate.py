@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
-from loopyperf.predict.by_counts import UNTRIED
+from loopyperf.predict.fitted import UNTRIED
 from tests.kernels import doubled, floats, integers, make_kernel, outer_product, summed, triangle
 
 KERNEL = doubled()
@@ -315,7 +315,7 @@ def test_notes_and_intervals_are_computed_on_demand(make_fit, monkeypatch):
     fit = make_fit(weights=WEIGHTS)
     expected = lpp.estimate(KERNEL, n=100, fit=fit)
     notes = expected.notes
-    monkeypatch.setattr("loopyperf.predict.by_counts.prediction_interval", fail_if_called)
+    monkeypatch.setattr("loopyperf.predict.fitted.prediction_interval", fail_if_called)
     found = lpp.estimate(KERNEL, n=100, fit=fit)
     assert (float(found), found.model, found.sizes) == (float(expected), "linear", {"n": 100})
     with pytest.raises(AssertionError, match="costly"):

@@ -14,7 +14,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
-from loopyperf.predict.by_counts import UNTRIED
+from loopyperf.predict.fitted import UNTRIED
 
 R9_FURY = DeviceLimits(group_size=256, local_memory=32 * 1024, global_memory=4 * 2**30)
 

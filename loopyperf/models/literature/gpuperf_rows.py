@@ -78,8 +78,8 @@ class LaunchInputs:
     def requests(self) -> Sequence[MemoryRequest]:
         """Return the accesses of global and private memory."""
         return [
-            MemoryRequest(executions, each, max(1.0, asked.lines), asked.sectors, asked.served)
-            for executions, each, asked in self.launch.requested()
+            MemoryRequest(executions, instruction, max(1.0, asked.lines), asked.sectors, asked.served)
+            for executions, instruction, asked in self.launch.requested()
             if asked.served is not None
         ]
 

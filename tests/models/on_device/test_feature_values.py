@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.models.residual_regression import Features
-from loopyperf.models.static_features import busy_features
+from loopyperf.models.residual_regression import Features, busy_features
 from loopyperf.predict.corrected import SeenKernel
 
 N, GROUP = 2**22, 64

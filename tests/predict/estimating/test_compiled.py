@@ -13,8 +13,9 @@ from loopyperf.compiler.machine_program import MachineProgram, compile_profile
 from loopyperf.compiler.resources import Resources, library
 from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import CompilerError, ParameterError
-from loopyperf.stages import compile as compile_stage
-from loopyperf.stages.compile import UNSURE, compiled_kernel
+from loopyperf.stages import nvrtc
+from loopyperf.stages.compile import UNSURE
+from loopyperf.stages.nvrtc import compiled_kernel
 from test_kernels.finite_difference import finite_difference
 from tests import private_array_kernels as kernels
 
@@ -114,7 +115,7 @@ def test_each_launch_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compiled_kernel(unit, V100)
     assert found.keys() == {each.name for each in profile(unit).launches}
     assert min(each.registers for each in found.values()) > 0
-    monkeypatch.setattr(compile_stage, "compiled", lambda *_: pytest.fail("it is compiled again"))
+    monkeypatch.setattr(nvrtc, "compiled", lambda *_: pytest.fail("it is compiled again"))
     assert compiled_kernel(unit.copy(), V100) == found
 
 

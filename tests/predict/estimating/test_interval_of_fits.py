@@ -8,8 +8,8 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import CANDIDATES, fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.linear import sensitivity_of
-from loopyperf.predict import by_counts
-from loopyperf.predict.by_counts import extrapolations, prediction_interval
+from loopyperf.predict import fitted
+from loopyperf.predict.fitted import extrapolations, prediction_interval
 
 
 def novelty(fit: Fit, names: tuple[str, ...], amounts: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ def test_extrapolation_above_and_below_the_range_is_noted(fit_of_counts: Fit):
 
 def test_overflowing_interval_is_none(fit_of_counts: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
     far = intervals.Widths(half=np.array([1e4]), leverage=np.array([1e6]), priceless=())
-    monkeypatch.setattr(by_counts, "widths", lambda *_: far)
+    monkeypatch.setattr(fitted, "widths", lambda *_: far)
     with np.errstate(over="raise"):
         found, notes = prediction_interval(fit_of_counts, {"f32 add": {"": 1e6}}, 1.0)
     assert found is None

@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.predict.by_counts import BELOW_ZERO
+from loopyperf.predict.fitted import BELOW_ZERO
 from loopyperf.search.space import Adviser
 from tests.kernels import doubled, outer_product
 

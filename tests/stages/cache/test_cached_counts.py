@@ -19,7 +19,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.stages import cache as cache_files
-from loopyperf.stages import case
+from loopyperf.stages import case, counting
 from loopyperf.stages.cache import CACHE
 from tests.kernels import doubled, outer_product
 
@@ -197,7 +197,7 @@ def test_only_the_owner_can_read_the_files(folder):
 
 def test_cache_files_are_never_unpickled():
     """Files may come from a folder that others can write to."""
-    sources = [Path(module.__file__).read_text() for module in (case, cache_files)]
+    sources = [Path(module.__file__).read_text() for module in (case, counting, cache_files)]
     assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
 
 

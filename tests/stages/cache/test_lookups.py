@@ -9,6 +9,7 @@ from loopyperf.calibration import choice
 from loopyperf.calibration.fit_library import find_fit
 from loopyperf.calibration.fits import save_fit
 from loopyperf.device.device_library import BUNDLED, load_device
+from loopyperf.stages.device_choice import DEVICE_VARIABLE
 from tests.kernels import doubled
 
 KERNEL = doubled()
@@ -41,7 +42,7 @@ def test_predictor_looks_up_its_fit_once(fits: Path, monkeypatch: pytest.MonkeyP
 def test_device_file_at_a_path_is_read_each_time(
     given: type | None, model: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(choice.DEVICE_VARIABLE, "" if given else "mine.toml")
+    monkeypatch.setenv(DEVICE_VARIABLE, "" if given else "mine.toml")
     text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
     assert "clock = { value = 1380," in text
     for number, clock in enumerate((1380, 690, 345)):

@@ -1,29 +1,44 @@
-"""Estimates by fits of counts: times, prediction intervals, and notes on extrapolation."""
+"""Estimates by fits, of counts or pipelines: which fit predicts, times, intervals, and notes on extrapolation."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
-from loopyperf.calibration.fits import Fit, priceless, widths
+from loopyperf.calibration.choice import FitChoice, chosen_fit, fit_with_notes, requested_device, usual_answer
+from loopyperf.calibration.fit_library import find_fit
+from loopyperf.calibration.fits import Fit, path_of, priceless, widths
 from loopyperf.calibration.problem import doubts
+from loopyperf.calibration.residual_model import ResidualModel, load_residual_model
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.item import work_of_one
 from loopyperf.counts.kernel_counts import KernelCounts
 from loopyperf.counts.sizes import beyond_floats
-from loopyperf.device.device_library import description_or_none
+from loopyperf.device.device_library import description_or_none, is_one_device, load_device
 from loopyperf.display import Note, NoteKind
-from loopyperf.errors import MissingNumberError
+from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.files import read_document
 from loopyperf.kernel.kernel import Group
-from loopyperf.models.catalog import find_fitted_model
-from loopyperf.models.model_interface import Count, Shares
-from loopyperf.models.result import NAMED, Estimate, ModelTime, Seconds, no_interval, total
+from loopyperf.models.catalog import DEVICE_MODELS, LEARNED, MODELS, find_fitted_model
+from loopyperf.models.model_interface import Count, RegressionModel, Shares
+from loopyperf.models.pipeline_shares import pipeline_shares
+from loopyperf.models.result import NAMED, Estimate, ModelTime, Seconds, clipped, no_interval, total
+from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import shown
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
+from loopyperf.predict.estimate import Options, check_type
+from loopyperf.predict.on_device import BOUND, SIMULATED, DevicePredictor
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.case import USUAL, Case, CountingOptions, common_shape, count_at, has_arrays
+from loopyperf.stages.case import Case, common_shape, has_arrays
+from loopyperf.stages.counting import USUAL, CountingOptions, count_at
+from loopyperf.stages.device_choice import backends
 from loopyperf.units import in_percent, listed, ratio_in_words
 
 Floats = NDArray[np.float64]
@@ -265,6 +280,123 @@ def _at(count: Count, index: int) -> float:
 
 
 # }}}
+
+
+# }}}
+
+# {{{ pipelines times weights
+
+
+@dataclass(frozen=True, eq=False)
+class PipelinesPredictor(DevicePredictor):
+    """A fit of the pipelines of a device: their busy times, by the device's parameters, times the fitted weights."""
+
+    def time(self, kernel: TimedProgram) -> ModelTime:
+        """Return the predicted run time of *kernel*, in seconds, without alternatives."""
+        assert self.fit is not None, "the fit is what predicts"
+        return time_by_pipelines(self.fit, kernel)
+
+
+def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
+    """Return the run time of *kernel* by a *fit* of the pipelines of its device, with interval and notes."""
+    shares = pipeline_shares(kernel)
+    answer = find_fitted_model(fit.model).time(fit, shares)
+    spread, unlike = prediction_interval(fit, shares, answer.seconds)
+    if is_one_device(kernel.device.slug, fit.slug):  # else the parameters are those of any processor
+        spread = clipped(spread, float(answer.seconds), float(DEVICE_MODELS[BOUND].time(kernel).seconds))
+    free = (f"no weight for {name!r} in the fit; using the device parameters" for name in answer.unfitted)
+    return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
+
+
+# }}}
+
+
+# {{{ the fit for given options
+
+
+def bound(model: str | None, options: Options) -> Predictor:
+    """Return the predictor of the given fit or of a fit of *model*; without either, the best one for the device."""
+    if model is not None:
+        return _fitted(model, options)
+    if options.fit is None:
+        return _usual(options)
+    record = record_of(options.fit)
+    found = replace(options, fit=record)
+    if isinstance(record, ResidualModel):
+        return import_module("loopyperf.predict.corrected").bound(LEARNED, found)
+    return _fitted(None, found)
+
+
+def check_fit(fit: object) -> None:
+    """Raise :class:`ParameterError` unless *fit* is a fit, a residual model or a path."""
+    check_type("fit", fit, "a fit, a residual model, or a path", (str, os.PathLike, Fit, ResidualModel))
+
+
+def record_of(fit: FitChoice | ResidualModel) -> Fit | ResidualModel:
+    """Return *fit*, read from its file if it is a path; raises :class:`FitFileError` for an invalid file."""
+    if isinstance(fit, Fit | ResidualModel):
+        return fit
+    path = path_of(fit)
+    document = read_document(Path(path), "fit", "give the path of a fit or residual model")
+    model = cast("dict[str, object]", document).get("model") if isinstance(document, dict) else None
+    return load_residual_model(path) if isinstance(MODELS.get(str(model)), RegressionModel) else find_fit("", path=path)
+
+
+def _usual(options: Options) -> Predictor:
+    """Return the predictor if neither model nor fit is given: the best fit, else the model for device parameters."""
+    record, notes = usual_answer(options.device, _backend_of_fit(options))
+    if isinstance(record, Fit):
+        return _by_fit(record, notes, options)
+    options.check_unused(repr(SIMULATED), "arguments", "counting")
+    return DevicePredictor(
+        SIMULATED, record.slug, notes, parameters=record, alternatives=options.alternatives, compiler=options.compiler
+    )
+
+
+def _fitted(model: str | None, options: Options) -> Predictor:
+    """Return the predictor for the given fit, or for the fit of *model* for the device."""
+    backend, device = _backend_of_fit(options), options.device
+    if isinstance(options.fit, ResidualModel):
+        raise ParameterError(f"a residual model needs model={LEARNED!r}, got model={model!r}")
+    if device is not None and not isinstance(device, str):
+        raise ParameterError(
+            f"a fitted model needs the name of the device or a fit, got device {device!r:.80}; give its name"
+        )
+    if options.fit is None:
+        return _by_fit(*fit_with_notes(model, device, backend), options)
+    return _by_fit(chosen_fit(model, device, options.fit, backend), (), options)
+
+
+def _by_fit(fit: Fit, notes: tuple[str, ...], options: Options) -> Predictor:
+    slim = structs.replace(fit, residuals=(), coverage=(), cross_validation=None)
+    options.check_unused(repr(fit.model), "arguments")
+    if fit.basis == "counts":
+        options.check_unused(f"a fit of {fit.model!r}", "compiler")
+        counting = options.counting or fit.counting
+        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting)
+    options.check_unused("a fit of pipelines", "counting")
+    parameters = requested_device(fit) or load_device(fit.described_as or fit.slug)  # raises an error with the reason
+    return PipelinesPredictor(
+        fit.model,
+        fit.slug,
+        notes,
+        parameters=parameters,
+        fit=slim,
+        alternatives=options.alternatives,
+        compiler=options.compiler,
+    )
+
+
+def _backend_of_fit(options: Options) -> str | None:
+    """Return the backend that a fit must be measured with; raises :class:`ParameterError` for an invalid name."""
+    check_type("backend", options.backend, "a name", str)
+    if options.backend is None:
+        return None
+    running: tuple[str, ...] = backends().RUNNING
+    if options.backend in running:
+        return cast("str", options.backend)
+    known = " or ".join(map(repr, running))
+    raise ParameterError(f"the backend of a fit must be {known}, got {options.backend!r:.80}")
 
 
 # }}}
