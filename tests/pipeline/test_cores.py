@@ -20,7 +20,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import SimulationError
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, Loop
-from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
+from loopyperf.pipeline import SCHEDULERS, Execution, simulate, simulator
 from loopyperf.pipeline.scenario import Clock, Scenario, Scheduler, scheduler_named
 from loopyperf.pipeline.simulator import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, with_fewer_iterations
@@ -54,7 +54,7 @@ def test_compiled_and_python_cores_agree(
     scenario = Scenario.of(programs, timing, execution, scheduler_named(policy), limit)
     options = {"is_traced": True, "is_steady_sought": False}
     ours = run(scenario, scenario.clock, **options)
-    with patch.object(core, "CompiledCore", PythonCore):
+    with patch.object(simulator, "CompiledCore", PythonCore):
         theirs = run(scenario, scenario.clock, **options)
     assert (ours.trace == theirs.trace).all()
     assert replace(ours, trace=theirs.trace) == theirs
@@ -97,12 +97,12 @@ def _cycles(graphs: tuple[Idg, ...], timing: dict[str, Lambdas], execution: Exec
 )
 def test_missing_compiled_core_is_an_error_that_says_how_to_build_it(failure: Any) -> None:
     graph = Idg.from_edges(["alu"], [], trips=50)
-    core.compiled_core.cache_clear()
+    simulator.compiled_core.cache_clear()
     try:
         with failure, pytest.raises(SimulationError, match=r"not compiled \(.*wheel.* C compiler: pip install"):
             simulate(graph, {"alu": Lambdas(1, 6)}, Execution(2, 2, 8))
     finally:
-        core.compiled_core.cache_clear()
+        simulator.compiled_core.cache_clear()
 
 
 def test_graphs_that_differ_only_in_subsystems_are_distinguished() -> None:
