@@ -90,8 +90,8 @@ def _cycles(graphs: tuple[Idg, ...], timing: dict[str, Lambdas], execution: Exec
 @pytest.mark.parametrize(
     "failure",
     [
-        patch.object(core, "import_module", side_effect=ImportError("no such module")),
-        patch.object(core, "_digest", return_value="another source"),
+        patch.object(simulator, "import_module", side_effect=ImportError("no such module")),
+        patch.object(simulator, "_digest", return_value="another source"),
     ],
     ids=["none", "another source"],
 )
