@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from loopy.diagnostic import LoopyError
 
 import loopyperf as lpp
 from loopyperf.cli import settings
@@ -15,11 +16,13 @@ from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.options import Form, Output, is_quiet, standard_error
 from loopyperf.cli.progress import working
 from loopyperf.display import ReportText, Table
-from loopyperf.errors import by_reason
+from loopyperf.errors import LoopyperfError, by_reason, one_line
 from loopyperf.explain.explain import notes_on, paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, bar
+from loopyperf.explain.findings import Finding
 from loopyperf.explain.roofline_chart import OF_ALL_LANES, Roofline
 from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR
+from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.predict.compare import models_table
@@ -35,11 +38,12 @@ MARK = 'name="generator" content="loopyperf '
 
 @click.command("advise", epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=1024 --device nvidia-v100")
 @settings.predicting(*settings.OF_KERNEL)
+@click.option("--try", "is_tried", is_flag=True, help="Make each change, and estimate the changed kernel.")
 @click.option("--combine", is_flag=True, help="Combine up to four changes, as long as each helps.")
 @click.option(
     "--emit", type=settings.FILE, help="Write a Python file; its function fixed() returns the changed kernel."
 )
-def advise_command(kernel: str, form: Form, emit: Path | None, **options: Any) -> None:
+def advise_command(kernel: str, form: Form, emit: Path | None, is_tried: bool, **options: Any) -> None:
     """Suggest changes that make a Loopy kernel faster, with the predicted time after each.
 
     FUNCTION in FILE.py returns the kernel. Loopy makes each change, and the model predicts the changed kernel. The
@@ -48,10 +52,26 @@ def advise_command(kernel: str, form: Form, emit: Path | None, **options: Any) -
     program = load_program(kernel)
     with working("simulating"):
         answer = lpp.advise(program, **options)
-    print_answer(answer, form)
+        asked = {name: value for name, value in options.items() if name != "combine"}
+        tried = [_tried(program, each, asked) for each in answer.findings if each.recipe.calls] if is_tried else []
+    table = ReportText("after each change", tables=[Table(("change", "time"), tried)])
+    print_in(
+        form,
+        lambda: [answer.report_text(), *([table] if tried else [])],
+        answer.records,
+        lambda: {**answer.to_dict(), **({"tried": dict(tried)} if is_tried else {})},
+    )
     written = None if emit is None else answer.emit(emit, kernel)
     if written is not None and form == "text":
         show_beside(f"wrote {written}; fixed() returns the changed kernel: loopyperf estimate {written}:fixed")
+
+
+def _tried(program: Program, finding: Finding, options: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the change of *finding*, and the estimated time of the kernel that its printed function returns."""
+    try:
+        return finding.change, lpp.estimate(finding.apply(program), **options).time_in_words
+    except (LoopyperfError, LoopyError) as error:
+        return finding.change, one_line(error)
 
 
 @click.command(

@@ -1,7 +1,6 @@
 """The first stage of a prediction: the profile of a kernel at given sizes."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from loopyperf.counts.sizes import Typical
@@ -159,14 +158,9 @@ def _structure_of(case: Case) -> KernelStructure:
     layout = layout_of(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
 
     def structure() -> KernelStructure:
-        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}, _item_named))
+        return KernelStructure(kernel.laid_out(dict(layout)), Typical(case.typical or {}))
 
     return found_once(STRUCTURES, case.kernel, (case.typical, layout), structure)
-
-
-def _item_named(name: str) -> Any:
-    """Return the counted item of a property *name*; few typical values name one, so the import is delayed."""
-    return import_module("loopyperf.counts.property_vector").item_named(name)
 
 
 def profiled_name(case: Case, device: Device) -> str:
