@@ -1,4 +1,4 @@
-"""Tune the 217 matrix multiplications of ``ranking.py`` on the local OpenCL device, against measurements of all of them.
+"""Tune the 217 matrix multiplications of ``ranking.py`` on the local OpenCL device, against measurements of all.
 
 FILE holds the measurements that ``ranking.py FILE`` made of all variants. The script tunes with a fit of the device
 (``loopyperf calibrate``) and prints the number of measurements, the measured time of the found variant over the least

@@ -31,6 +31,7 @@ SUMMARIES: Mapping[str, str] = {
     "advise": "Suggest changes that make a Loopy kernel faster, with the predicted time after each.",
     "cache": "Show or clear the result cache.",
     "calibrate": "Time the measurement kernels on a device and fit a model to the times.",
+    "check": "Fail if the predicted run time of a Loopy kernel is too long, for continuous integration.",
     "compare": "Compare the run times that all models predict for a Loopy kernel.",
     "counters": "Predict the Nsight Compute metrics of a Loopy kernel.",
     "devices": "List the known devices, with their main parameters and fits.",
@@ -39,6 +40,7 @@ SUMMARIES: Mapping[str, str] = {
     "estimate": "Predict the run time of a Loopy kernel.",
     "explain": "Explain the run time of a Loopy kernel and suggest improvements.",
     "fit": "Fit a model to an archive of measurements.",
+    "measure": "Measure the run time of a Loopy kernel, and print it beside the predicted one.",
     "microbenchmark": "Measure the latencies and memories of a device and write its device file.",
     "rank": "Rank variants of a Loopy kernel by predicted run time, fastest first.",
     "report": "Write an HTML report that explains the run time of a Loopy kernel.",
@@ -54,7 +56,7 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("calibrate", "fit", "microbenchmark", "train", "validate"), "measuring"),
     **dict.fromkeys(("cache", "doctor"), "installation"),
     "devices": "devices",
-    "tune": "tuning",
+    **dict.fromkeys(("check", "measure", "tune"), "tuning"),
 }
 """command name -> module of this package that defines it"""
 

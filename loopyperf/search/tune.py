@@ -152,7 +152,8 @@ class Tuning(Tabular):
             yield "nothing was measured, since no backend is given: a search by prediction"
         else:
             share = in_percent(self.regret, 2) if self.regret < 1 else f"a factor of {1 + self.regret:.2g}"
-            yield f"with a probability of {in_percent(self.probability)}, no point is faster by more than {share}"
+            if self.ended != "all measured":
+                yield f"with a probability of {in_percent(self.probability)}, no point is faster by more than {share}"
             yield f"ended: {ENDS[self.ended]}"
         yield (
             f"predicting {number_of(self.predicted, 'point')} took {duration(self.predicting)}, "
