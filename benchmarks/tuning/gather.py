@@ -86,10 +86,6 @@ def fill(found: PredictedRow, case: Case, device: Device) -> None:
     def seconds(model: str, timed: TimedProgram) -> float:
         return rounded(DEVICE_MODELS[model].time(timed).seconds)
 
-    def throughput() -> None:
-        bound = ThroughputPredictor("throughput", device.slug, parameters=device)
-        found.bounds["throughput"] = rounded(bound.predict(case).seconds)
-
     def models() -> None:
         found.bounds["roofline"] = seconds("roofline", timed)
         for name in ("volkov", "pipeline"):
@@ -112,7 +108,7 @@ def fill(found: PredictedRow, case: Case, device: Device) -> None:
             moved = compile_profile(profile, device, other, compiled=machine.compiled)
             found.otherwise.append(seconds("pipeline", timing(moved, device)))
 
-    run_step(found, throughput)
+    run_step(found, partial(throughput, found, case, device))
     start = time.process_time()
     try:
         profile = kernel_profile(case, device=device)
@@ -125,6 +121,12 @@ def fill(found: PredictedRow, case: Case, device: Device) -> None:
         found.took["graphs"] = round(time.process_time() - start, 3)
     for step in (models, parts, placements):
         run_step(found, step)
+
+
+def throughput(found: PredictedRow, case: Case, device: Device) -> None:
+    """Add the lower bound from the source alone."""
+    bound = ThroughputPredictor("throughput", device.slug, parameters=device)
+    found.bounds["throughput"] = rounded(bound.predict(case).seconds)
 
 
 def run_step(found: PredictedRow, step: Callable[[], None]) -> None:

@@ -368,7 +368,7 @@ def _fitted(model: str | None, options: Options) -> Predictor:
 
 
 def _by_fit(fit: Fit, notes: tuple[str, ...], options: Options) -> Predictor:
-    slim = structs.replace(fit, residuals=(), coverage=(), cross_validation=None)
+    slim = structs.replace(fit, residuals=(), cross_validation=None)
     options.check_unused(repr(fit.model), "arguments")
     if fit.basis == "counts":
         options.check_unused(f"a fit of {fit.model!r}", "compiler")

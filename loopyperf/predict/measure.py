@@ -122,6 +122,23 @@ def measure(
         The kernel cannot be compiled or run, or a result differs from *reference*.
     ParameterError
         An option is invalid.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.measure(knl, n=2**16, backend="opencl", device="nvidia-titan-v")  # doctest: +SKIP
+    >>> found.seconds <= found.median  # doctest: +SKIP
+    True
     """
     merged = merged_sizes(parameters, sizes)
     machine = opened(backend)

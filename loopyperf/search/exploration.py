@@ -14,6 +14,7 @@ from loopyperf.search.cascade import Cascade
 from loopyperf.search.space import Builder, Space
 from loopyperf.search.tuner import Candidates, coordinates, parts_of
 from loopyperf.search.variants import Variant
+from loopyperf.units import number_of
 
 PREDICTIONS = 1000
 """default for the largest number of points to predict"""
@@ -106,8 +107,14 @@ class Exploration:
     def run(self) -> None:
         """Predict all points, or of a larger space random ones and then the neighbours of the fastest.
 
-        Raises :class:`ParameterError` if the restrictions exclude all points.
+        Raises :class:`ParameterError` if the restrictions exclude all points, or if none could be predicted.
         """
+        self._explore()
+        if not self.estimates:
+            reasons = "; ".join(dict.fromkeys(self.failures.values()))
+            raise ParameterError(f"{number_of(len(self.failures), 'point')}, none could be predicted: {reasons}")
+
+    def _explore(self) -> None:
         if self.space.points <= ENUMERATED:
             admitted = [point for point in range(self.space.points) if self._admits(point)]
             self.allowed = len(admitted)

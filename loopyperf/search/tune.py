@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from math import exp, inf
 from pathlib import Path
@@ -256,22 +257,35 @@ def tune(
         There is no device, or it is lost; what was measured is in *state*.
     ArchiveError, IncompatibleRunsError
         *state* belongs to another space or another device.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> def doubled(group):
+    ...     knl = lp.make_kernel(
+    ...         "{[i]: 0 <= i < n}",
+    ...         "b[i] = 2*a[i]",
+    ...         [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...         assumptions="n >= 1",
+    ...         lang_version=(2018, 2),
+    ...     )
+    ...     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    >>> tuned = lpp.tune(doubled, {"group": (32, 64, 256)}, n=2**20, device="nvidia-titan-v", model="roofline")
+    >>> tuned.choice, tuned.ended
+    ({'group': 256}, 'no backend')
     """
     started = monotonic()
     whole = spaced(space)
     check_builds(build, whole)
     check_share(regret, probability)
-    for name, number in (("budget", 1 if budget is None else budget), ("predictions", predictions)):
-        if not is_number(number):
-            raise ParameterError(f"{name} must be an integer >= 1, got {number!r:.80}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise ParameterError(f"max_seconds must be > 0, got {max_seconds!r:.80}")
+    _check_limits(budget, predictions, max_seconds)
     if backend is not None:
         check_measuring(backend, arguments, protocol)
     admitted = Restrictions.of(restrictions, whole)
     merged = merged_sizes(parameters, sizes)
     machine = None if backend is None else opened(backend)
-    chosen = predictor
     if predictor is None:
         chosen = _predictor_of(machine, device, model, fit, compiler)
     else:
@@ -282,43 +296,24 @@ def tune(
         by.otherwise = chosen.device_parameters, compiler
     exploration = Exploration(whole, build, admitted, by.predicted, predictions, seed)
     exploration.run()
-    if not exploration.estimates:
-        reasons = "; ".join(dict.fromkeys(exploration.failures.values()))
-        raise ParameterError(f"{number_of(len(exploration.failures), 'point')}, none could be predicted: {reasons}")
-    predicting = monotonic() - started
-    tuned = _Tuned(exploration, regret, probability)
-    ended, leaders, measuring = "no backend", (), 0.0
+    tuned = _Tuned(exploration, regret, probability, started)
     if machine is not None:
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory())) if state is None else None
+            folder = stack.enter_context(TemporaryDirectory()) if state is None else ""
             run = Run.start(machine.environment, machine.limits, protocol or PROTOCOL)
-            archive = stack.enter_context(Archive(folder / "tuning.jsonl" if folder else Path(state or ""), run))
-            identity = _identity(build, whole, merged)
-            measure = Measuring(machine, archive, identity, merged, arguments, reference)
+            archive = stack.enter_context(Archive(Path(folder) / "tuning.jsonl" if state is None else state, run))
+            measuring = Measuring(machine, archive, _identity(build, whole, merged), merged, arguments, reference)
             until = inf if max_seconds is None else started + max_seconds
-            ended, leaders = tuned.measure(measure, budget or whole.points, until, progress)
-        measuring = monotonic() - started - predicting
-    best, seconds = tuned.best()
-    return Tuning(
-        choice=whole.choice(best),
-        name=whole.name(best),
-        seconds=leaders[0].seconds if leaders else seconds,
-        leaders=leaders,
-        trail=tuple(tuned.trail),
-        regret=tuned.tuner.remaining_regret(),
-        probability=probability,
-        ended=ended,
-        points=exploration.allowed,
-        predicted=len(exploration.known) - len(exploration.failures),
-        failures={whole.name(point): reason for point, reason in exploration.failures.items()},
-        sizes=merged,
-        device=by.predictor.device if machine is None else machine.environment.slug,
-        model=by.predictor.model,
-        predicting=predicting,
-        measuring=measuring,
-        notes=(*by.predictor.notes, *by.notes),
-        build=build,
-    )
+            tuned.measure(measuring, budget or whole.points, until, progress)
+    return tuned.result(by, by.predictor.device if machine is None else machine.environment.slug)
+
+
+def _check_limits(budget: object, predictions: object, max_seconds: float | None) -> None:
+    for name, number in (("budget", 1 if budget is None else budget), ("predictions", predictions)):
+        if not is_number(number):
+            raise ParameterError(f"{name} must be an integer >= 1, got {number!r:.80}")
+    if max_seconds is not None and not max_seconds > 0:
+        raise ParameterError(f"max_seconds must be > 0, got {max_seconds!r:.80}")
 
 
 def _predictor_of(
@@ -330,17 +325,17 @@ def _predictor_of(
 ) -> Predictor:
     """Return the predictor for *device*, by default for the one that is measured."""
     if device is None and machine is not None:
-        try:
+        with suppress(UnknownDeviceError):  # a processor has a description without its name
             return chosen_predictor(None, machine.environment.slug, model, fit, compiler)
-        except UnknownDeviceError:  # a processor has a description without its name
-            pass
     return chosen_predictor(None, device, model, fit, compiler)
 
 
 def _identity(build: Builder, space: Space, sizes: Mapping[str, Any]) -> str:
     """Return a text that identifies the space, the sizes and the builder's name."""
     choices = {name: [*map(str, several)] for name, several in space.choices.items()}
-    text = f"{getattr(build, '__qualname__', '')} {choices} {sorted(sizes.items())}"
+    given = build.keywords if isinstance(build, partial) else {}
+    name = getattr(build.func if isinstance(build, partial) else build, "__qualname__", "")
+    text = f"{name} {given} {choices} {sorted(sizes.items())}"
     return sha256(text.encode()).hexdigest()[:16]
 
 
@@ -378,11 +373,15 @@ class Predicting:
 class _Tuned:
     """A tuning under way: the points of an exploration, and the tuner that selects among them."""
 
-    def __init__(self, exploration: Exploration, regret: float, probability: float) -> None:
+    def __init__(self, exploration: Exploration, regret: float, probability: float, started: float) -> None:
+        """Start with the predictions of *exploration*, which started at the time *started*."""
         self.exploration = exploration
         self.trail: list[Step] = []
+        self.ended = "no backend"
+        self.leaders: tuple[Leader, ...] = ()
         self._points, candidates = exploration.candidates()
         self.tuner = Tuner(candidates, regret, probability)
+        self._started, self._predicted = started, monotonic()
 
     def best(self) -> tuple[int, float]:
         """Return the fastest point and its measured seconds or, before any measurement, its predicted ones."""
@@ -395,22 +394,47 @@ class _Tuned:
             raise ParameterError(f"none of {number_of(len(self.trail), 'point')} could be measured: {reasons}")
         return self._points[first], float(exp(self.tuner.candidates.predicted[first]))
 
+    def result(self, by: Predicting, device: str) -> Tuning:
+        """Return the tuning of *device* so far, with the predictions *by* its predictor."""
+        explored, space = self.exploration, self.exploration.space
+        best, seconds = self.best()
+        return Tuning(
+            choice=space.choice(best),
+            name=space.name(best),
+            seconds=seconds,
+            leaders=self.leaders,
+            trail=tuple(self.trail),
+            regret=self.tuner.remaining_regret(),
+            probability=self.tuner.probability,
+            ended=self.ended,
+            points=explored.allowed,
+            predicted=len(explored.known) - len(explored.failures),
+            failures={space.name(point): reason for point, reason in explored.failures.items()},
+            sizes=by.sizes,
+            device=device,
+            model=by.predictor.model,
+            predicting=self._predicted - self._started,
+            measuring=monotonic() - self._predicted if self.trail else 0.0,
+            notes=(*by.predictor.notes, *by.notes),
+            build=explored.build,
+        )
+
     def measure(
         self, measuring: Measuring, budget: int, until: float, progress: Callable[[int, int], None] | None
-    ) -> tuple[str, tuple[Leader, ...]]:
-        """Measure points until no faster one is likely or the budget is spent; return why, and the leaders."""
+    ) -> None:
+        """Measure points until no faster one is likely or the budget is spent, then the leaders again."""
         space, build = self.exploration.space, self.exploration.build
         first: Variant | None = None
-        ended = "all measured"
+        self.ended = "all measured"
         while (index := self.tuner.ask()) is not None:
             point = self._points[index]
             variant = space.variant(point, build)
             remaining = self.tuner.remaining_regret()
             if remaining <= self.tuner.regret:
-                ended = "regret"
+                self.ended = "regret"
                 break
             if len(self.tuner.seconds) >= budget or len(self.trail) >= FAILURES + 2 * budget or monotonic() > until:
-                ended = "budget"
+                self.ended = "budget"
                 break
             predicted = float(exp(self.tuner.candidates.predicted[index]))
             if variant.name not in measuring.seconds and variant.name not in measuring.failures:
@@ -425,14 +449,12 @@ class _Tuned:
             if progress is not None:
                 progress(len(self.tuner.seconds), budget)
         if not self.tuner.seconds:
-            return ended, ()
+            return
         of_name = {space.name(self._points[index]): index for index in self.tuner.seconds}
         variants = {name: space.variant(self._points[index], build) for name, index in of_name.items()}
         predicted = {name: float(exp(self.tuner.candidates.predicted[index])) for name, index in of_name.items()}
-        leaders = measuring.leaders(variants, predicted)
-        for leader in leaders:
-            self.tuner.seconds[of_name[leader.name]] = leader.seconds
-        return ended, leaders
+        self.leaders = measuring.leaders(variants, predicted)
+        self.tuner.seconds |= {of_name[leader.name]: leader.seconds for leader in self.leaders}
 
     def _grow(self, point: int) -> None:
         """Add the neighbours of a new fastest *point* of a space that is not predicted as a whole."""
