@@ -66,6 +66,9 @@ class Tables:
     """first steps of the programs of the warps in the first groups"""
     maps: Table
     """kinds x most subsystems: program's subsystem -> core's subsystem"""
+    shifts: Table
+    """index of an instruction among those of all programs, minus its index in :attr:`instructions`, for each kind;
+    programs that differ only in subsystems share the latter"""
     loops: tuple["LoopOf", ...]
     """loops by number"""
 
@@ -119,15 +122,18 @@ def encoded(scenario: Scenario, clock: Clock) -> Tables:
     """
     tables = _Programs(clock)
     numbers = {name: number for number, name in enumerate(scenario.subsystems)}
-    kinds = list[tuple[int, list[int]]]()
-    known = list[tuple[TimedGraph, int]]()
+    kinds = list[tuple[int, list[int], int]]()
+    known = list[tuple[TimedGraph, int, int]]()
+    own = 0
     for program, latencies in zip(scenario.programs, scenario.latencies, strict=True):
         # Warps in other partitions execute the same program on other subsystems.
-        begin = next((begin for other, begin in known if _is_same_but_for_subsystems(program, other)), None)
-        if begin is None:
-            begin = tables.add(program.graph, latencies)
-            known.append((program, begin))
-        kinds.append((begin, [numbers[each] for each in _own_subsystems(program.graph)]))
+        found = next(((begin, at) for other, begin, at in known if _is_same_but_for_subsystems(program, other)), None)
+        if found is None:
+            at = len(tables.instructions)
+            found = tables.add(program.graph, latencies), at
+            known.append((program, *found))
+        kinds.append((found[0], [numbers[each] for each in _own_subsystems(program.graph)], own - found[1]))
+        own += len(program.graph.instructions)
     return tables.tables([kinds[program] for program in scenario.order])
 
 
@@ -205,8 +211,8 @@ class _Programs:
         for place, (number, first) in enumerate(zip(kept, results, strict=False)):
             self.instructions[offset + place][9:] = first, number, int(place in searched)
 
-    def tables(self, kinds: Sequence[tuple[int, list[int]]]) -> Tables:
-        """Return all programs; *kinds* has (first step, subsystems) for the warps of some groups."""
+    def tables(self, kinds: Sequence[tuple[int, list[int], int]]) -> Tables:
+        """Return all programs; *kinds* has (first step, subsystems, shift) for the warps of some groups."""
         end = [0] * 8 + [len(self.edges), 0, 0, 0]
         return Tables(
             _table(self.steps, STEPS),
@@ -216,8 +222,9 @@ class _Programs:
             np.array(self.passes, dtype=np.int32),
             np.array(self.expressions.begins, dtype=np.int32),
             _table(self.expressions.operations, OPERATIONS),
-            np.array([begin for begin, _ in kinds], dtype=np.int32),
-            _ragged([subsystems for _, subsystems in kinds]),
+            np.array([begin for begin, _, _ in kinds], dtype=np.int32),
+            _ragged([subsystems for _, subsystems, _ in kinds]),
+            np.array([shift for _, _, shift in kinds], dtype=np.int64),
             tuple(self.loops),
         )
 

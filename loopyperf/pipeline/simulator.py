@@ -130,6 +130,9 @@ def run(
         if why == DONE:
             busy = tuple(done.busy[q] for q in range(given.subsystems))
             trace = np.concatenate(traces)
+            shifts = tables.shifts[trace[:, WARP] % len(tables.shifts)]
+            for column in (PLACE, SOURCE):
+                trace[:, column] += np.where(trace[:, column] < 0, 0, shifts)
             left_out = done.made, done.settled, done.tolerance
             return CoreRun(done.finish, done.issued, busy, trace, tuple(repeats), *left_out)
 
