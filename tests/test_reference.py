@@ -27,7 +27,11 @@ TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "re
 SHOWN = ":members:"
 DIRECTIVE = re.compile(r"^\.\. auto(class|module):: (loopyperf\S*)\n((?:(?: {3}.*)?\n)*)", re.MULTILINE)
 # Optuna's class and the backends are imported only for type checkers.
-UNSEEN = MappingProxyType({"BackendChoice": object, "BaseSampler": object})
+UNSEEN = MappingProxyType(
+    dict.fromkeys(
+        ("BackendChoice", "BaseSampler", "Counting", "Fit", "FitChoice", "ResidualModel", "Resources"), object
+    )
+)
 
 
 def documented_classes() -> Iterator[tuple[type, str]]:
@@ -86,7 +90,7 @@ def type_of(base: type, name: str) -> object:
     thing = vars(base).get(name)
     if isinstance(thing, property | cached_property):
         return return_type(thing.fget if isinstance(thing, property) else thing.func)
-    return typing.get_type_hints(base).get(name)
+    return typing.get_type_hints(base, localns=dict(UNSEEN)).get(name)
 
 
 def parts(of: type) -> Iterator[type]:

@@ -25,7 +25,8 @@ from loopyperf.units import duration, in_percent
 
 
 @click.command(
-    "tune", epilog="\b\nExample: loopyperf tune matmul.py:tiled --choose tile=8,16,32 --set n=4096 --backend opencl"
+    "tune",
+    epilog="\b\nExample: loopyperf tune matmul.py:tiled --choose tile=8,16 --set n=1024 --backend opencl",
 )
 @settings.predicting("kernel", "sizes", "typical", "device", *settings.MODEL)
 @click.option(
@@ -80,14 +81,14 @@ def tune_command(
         raise click.UsageError("--on names a device of a backend; give --backend too")
     machine = None if backend is None else open_backend(backend, **({"device": on_device} if on_device else {}))
     executor = Processes(workers) if workers > 1 else None
-    with counting_bar("measuring") as report:
+    with counting_bar("tuning") as report:
         answer = lpp.tune(
             load_builder(kernel), space, backend=machine, state=state, executor=executor, progress=report, **options
         )
     print_answer(answer, form)
 
 
-@click.command("measure", epilog="\b\nExample: loopyperf measure matmul.py:tiled --set n=1024 --backend opencl")
+@click.command("measure", epilog="\b\nExample: loopyperf measure matmul.py:tiled --set n=256")
 @settings.predicting("kernel", "sizes", "typical", "device", *settings.MODEL)
 @click.option("--backend", type=settings.BACKEND, default="opencl", help="Backend to measure with: opencl or cuda.")
 @click.option("--on", "on_device", help="Part of the name of the backend's device; default: its first one.")
@@ -134,7 +135,7 @@ class Share(click.ParamType[float]):
 
 @click.command(
     "check",
-    epilog="\b\nExample: loopyperf check matmul.py:tiled --set n=4096 --device nvidia-v100 --max 60ms",
+    epilog="\b\nExample: loopyperf check matmul.py:tiled --set n=4k --device nvidia-v100 --max 1s",
 )
 @settings.predicting(*settings.OF_KERNEL)
 @click.option("--max", "most", type=Duration(), help="Largest accepted time, e.g. 50us.")

@@ -9,7 +9,7 @@ from loopyperf.pipeline.scenario import SCHEDULERS, Scheduler
 from loopyperf.pipeline.simulator import GroupTimes, Simulation, group_times, simulate, warp_latency
 
 if TYPE_CHECKING:
-    from loopyperf.pipeline.profiling import Profile, chrome_trace, execution_profile, what_if
+    from loopyperf.pipeline.profiling import Profile, execution_profile, what_if
 
 __all__ = [
     "SCHEDULERS",
@@ -19,7 +19,6 @@ __all__ = [
     "Profile",
     "Scheduler",
     "Simulation",
-    "chrome_trace",
     "execution_on",
     "execution_profile",
     "group_times",
@@ -32,6 +31,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the names of ``profiling.py`` on first use: an estimate needs none."""
-    if name in ("Profile", "chrome_trace", "execution_profile", "what_if"):
+    if name in ("Profile", "execution_profile", "what_if"):
         return getattr(import_module("loopyperf.pipeline.profiling"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,9 @@ class MeasuredKernel(Tabular):
     _DERIVED = ("ratio",)
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     device: str
     """short name of the device that was measured"""
     seconds: float

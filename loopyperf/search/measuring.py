@@ -33,6 +33,7 @@ class Leader:
     """One of the fastest points, with the summary of all its runs that count."""
 
     name: str
+    """name of the point"""
     seconds: float
     """least seconds"""
     median: float
@@ -40,6 +41,7 @@ class Leader:
     spread: float
     """relative distance of the median above the least"""
     runs: int
+    """number of runs that count"""
     predicted: float
     """seconds predicted before any measurement"""
     is_tie: bool

@@ -87,6 +87,7 @@ class Tuning(Tabular):
     regret: float
     """relative distance of the fastest time from the least time of the space, which holds with :attr:`probability`"""
     probability: float
+    """probability, as far as errors of predictions are as those of measured spaces"""
     ended: str
     """why it ended: ``"regret"``, ``"budget"``, ``"all measured"`` or ``"no backend"``"""
     points: int | None
@@ -96,6 +97,7 @@ class Tuning(Tabular):
     failures: Mapping[str, str]
     """name -> reason why there is no prediction; these points were not measured"""
     sizes: Mapping[str, Any]
+    """values of the kernels' parameters, by name"""
     device: str
     """short name of the device that was measured or, without a backend, predicted"""
     model: str
@@ -105,6 +107,7 @@ class Tuning(Tabular):
     measuring: float
     """seconds spent on compiling and measuring"""
     notes: tuple[str, ...]
+    """notes on the predictor, on bounds, and on failures of the executor"""
     build: Builder
     """the function that builds a point"""
 

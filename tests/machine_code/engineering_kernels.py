@@ -186,8 +186,8 @@ def chain() -> lp.TranslationUnit:
 
 
 def two_sources() -> lp.TranslationUnit:
-    """Return twice a vector, except for its last five numbers, which are copied from another vector."""
-    return by_groups("{[i]: 0 <= i < n}", "out[i] = (2*a[i] if i < n - 5 else b[i])", ["a, b, out"])
+    """Return three times a vector, except for its last five numbers, which are copied from another vector."""
+    return by_groups("{[i]: 0 <= i < n}", "out[i] = (3*a[i] if i < n - 5 else b[i])", ["a, b, out"])
 
 
 def remainders() -> lp.TranslationUnit:

@@ -9,6 +9,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import loopyperf as lpp
+from loopyperf.calibration.choice import FitChoice
 from loopyperf.errors import KernelFileError
 from loopyperf.measurement.archive import Archive, ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
@@ -81,8 +82,9 @@ def methods(thing: object) -> list[Callable[..., object]]:
 def test_every_path_parameter_accepts_strings(subtests: pytest.Subtests) -> None:
     for asked in [each for thing in [*PUBLIC, *BELOW] for each in methods(thing)]:
         with subtests.test(asked=str(asked)):
-            # Optuna's class and the backends are imported for type checkers only.
-            hints = get_type_hints(asked, localns={"BaseSampler": object, "BackendChoice": object})
+            # Some types are imported for type checkers only.
+            others = dict.fromkeys(("BaseSampler", "BackendChoice", "ResidualModel", "Counting"), object)
+            hints = get_type_hints(asked, localns={"FitChoice": FitChoice, **others})
             hints.pop("return", None)
             taken = {name: {hint, *get_args(hint)} for name, hint in hints.items()}
             of_paths = {name for name, types in taken.items() if types & {Path, os.PathLike[str]}}
