@@ -29,7 +29,8 @@ DIRECTIVE = re.compile(r"^\.\. auto(class|module):: (loopyperf\S*)\n((?:(?: {3}.
 # Optuna's class and the backends are imported only for type checkers.
 UNSEEN = MappingProxyType(
     dict.fromkeys(
-        ("BackendChoice", "BaseSampler", "Counting", "Fit", "FitChoice", "ResidualModel", "Resources"), object
+        ("BackendChoice", "BaseSampler", "Counting", "Fit", "FitChoice", "ResidualModel", "Resources", "Uncertainty"),
+        object,
     )
 )
 

@@ -26,7 +26,7 @@ from loopyperf.units import duration, in_percent
 
 @click.command(
     "tune",
-    epilog="\b\nExample: loopyperf tune matmul.py:tiled --choose tile=8,16 --set n=1024 --backend opencl",
+    epilog="\b\nExample: loopyperf tune matmul.py:tiled --choose tile=8,16 --set n=512 \\\n  --backend opencl",
 )
 @settings.predicting("kernel", "sizes", "typical", "device", *settings.MODEL)
 @click.option(
@@ -135,7 +135,7 @@ class Share(click.ParamType[float]):
 
 @click.command(
     "check",
-    epilog="\b\nExample: loopyperf check matmul.py:tiled --set n=4k --device nvidia-v100 --max 1s",
+    epilog="\b\nExample: loopyperf check matmul.py:tiled --set n=4096 \\\n  --device nvidia-v100 --max 60ms",
 )
 @settings.predicting(*settings.OF_KERNEL)
 @click.option("--max", "most", type=Duration(), help="Largest accepted time, e.g. 50us.")

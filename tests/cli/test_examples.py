@@ -40,7 +40,7 @@ STAGES = {
     "diff matmul.py:tiled --set n=2048 --set-after n=4096 --device nvidia-v100": ["comparing"],
     "estimate matmul.py:tiled --set n=4096 --device amd-r9-fury": ["estimating"],
     "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
-    "check matmul.py:tiled --set n=4k --device nvidia-v100 --max 1s": ["estimating"],
+    "check matmul.py:tiled --set n=4096 --device nvidia-v100 --max 60ms": ["estimating"],
     "fit archive.jsonl": ["fitting"],
     "measure matmul.py:tiled --set n=256": ["measuring"],
     "microbenchmark --quick": ["measuring"],
@@ -49,7 +49,7 @@ STAGES = {
     "report matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
     "trace matmul.py:tiled --set n=256 --device nvidia-v100": ["simulating"],
     "train archive.jsonl": ["training"],
-    "tune matmul.py:tiled --choose tile=8,16 --set n=1024 --backend opencl": ["tuning"],
+    "tune matmul.py:tiled --choose tile=8,16 --set n=512 --backend opencl": ["tuning"],
     "validate": ["measuring", "predicting"],
     "validate --from-archive archive.jsonl": ["predicting"],
 }
