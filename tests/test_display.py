@@ -161,7 +161,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a launch of a trace": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0],
-        ["doubled, one core executing", "busy", "dependency", "stall reason", "never used: alu 1"],
+        ["doubled, one core executing", "busy", "dependency", "stall reason", "alu 1", "integer 3"],
     ),
     "what a core did": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0].profile,

@@ -108,7 +108,7 @@ def fill(found: PredictedRow, case: Case, device: Device) -> None:
             moved = compile_profile(profile, device, other, compiled=machine.compiled)
             found.otherwise.append(seconds("pipeline", timing(moved, device)))
 
-    run_step(found, partial(throughput, found, case, device))
+    run_step(found, "throughput", partial(throughput, found, case, device))
     start = time.process_time()
     try:
         profile = kernel_profile(case, device=device)
@@ -120,7 +120,7 @@ def fill(found: PredictedRow, case: Case, device: Device) -> None:
     finally:
         found.took["graphs"] = round(time.process_time() - start, 3)
     for step in (models, parts, placements):
-        run_step(found, step)
+        run_step(found, step.__name__, step)
 
 
 def throughput(found: PredictedRow, case: Case, device: Device) -> None:
@@ -129,14 +129,14 @@ def throughput(found: PredictedRow, case: Case, device: Device) -> None:
     found.bounds["throughput"] = rounded(bound.predict(case).seconds)
 
 
-def run_step(found: PredictedRow, step: Callable[[], None]) -> None:
-    """Run *step*, and add its processor time or the class of its error to *found*."""
+def run_step(found: PredictedRow, name: str, step: Callable[[], None]) -> None:
+    """Run *step*, called *name*, and add its processor time or the class of its error to *found*."""
     start = time.process_time()
     try:
         step()
     except LoopyperfError as error:
-        found.failures[step.__name__] = type(error).__name__
-    found.took[step.__name__] = round(time.process_time() - start, 3)
+        found.failures[name] = type(error).__name__
+    found.took[name] = round(time.process_time() - start, 3)
 
 
 def rounded(value: Any) -> float:
