@@ -86,7 +86,7 @@ def load_observations(
     -------
     list of Observation
         For each measurement its kernel, sizes, run time in seconds, property counts and, if the device has parameters,
-        the busy time of each pipeline in seconds. ``plot_residuals`` accepts it.
+        the busy time of each pipeline in seconds.
 
     Raises
     ------

@@ -114,14 +114,21 @@ class LesserCount:
         forms = [self.left.form, self.right.form]
         return Evaluator(forms, [least], SizeAssumptions(self.left.assumptions))
 
+    @property
+    def _lesser(self) -> QuasiPolynomial | None:
+        """Return the count of which the other one is a multiple; None if neither is."""
+        if self.right.is_multiple_of(self.left):
+            return self.left
+        return self.right if self.left.is_multiple_of(self.right) else None
+
     def __str__(self) -> str:
-        left, right = str(self.left), str(self.right)
-        return left if left == right else f"min({left}, {right})"
+        return f"min({self.left}, {self.right})" if self._lesser is None else str(self._lesser)
 
     def latex(self) -> str:
         """Return the formula as LaTeX, without delimiters."""
-        left, right = self.left.latex(), self.right.latex()
-        return left if left == right else rf"\min\left({left}, {right}\right)"
+        if self._lesser is not None:
+            return self._lesser.latex()
+        return rf"\min\left({self.left.latex()}, {self.right.latex()}\right)"
 
     def _repr_latex_(self) -> str:
         return f"${self.latex()}$"

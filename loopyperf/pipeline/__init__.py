@@ -34,3 +34,8 @@ def __getattr__(name: str) -> Any:
     if name in ("Profile", "execution_profile", "what_if"):
         return getattr(import_module("loopyperf.pipeline.profiling"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names of ``profiling.py`` too."""
+    return __all__

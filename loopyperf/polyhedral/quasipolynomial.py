@@ -134,6 +134,17 @@ class QuasiPolynomial:
         """Return the names of the parameters on which the count depends."""
         return cf.parameters([self.form])
 
+    def is_multiple_of(self, other: "QuasiPolynomial") -> bool:
+        """Return whether both have one piece, in which this count is *other* times a factor of at least 1."""
+        if not len(self._pieces) == len(other._pieces) == 1:
+            return False
+        ((domain, polynomial),), ((other_domain, other_polynomial),) = self._pieces, other._pieces
+        values, others = dict(polynomial.terms), dict(other_polynomial.terms)
+        if values.keys() != others.keys() or not domain.is_equal(other_domain):
+            return False
+        ratios = {Fraction(values[monomial]) / value for monomial, value in others.items()}
+        return len(ratios) == 1 and ratios.pop() >= 1
+
     @cached_property
     def _evaluator(self) -> Evaluator:
         return Evaluator([self.form], [Total(((0, 1),))], SizeAssumptions(self.assumptions))

@@ -100,7 +100,7 @@ def measure(
     program : TranslationUnit
         The kernel.
     backend : {"opencl", "cuda"} or Backend
-        Where it runs (:func:`loopyperf.open_backend`).
+        Where it runs (``loopyperf.measurement.backends.open_backend``).
     arguments : dict, optional
         Kernel arguments by name; missing ones are generated.
     reference : dict of str to numpy.ndarray, optional

@@ -57,7 +57,7 @@ class Validation(Tabular, Sequence[Prediction]):
     predictions: tuple[Prediction, ...]
     """one prediction for each kernel and size"""
     observations: tuple[Observation, ...]
-    """the measurements, in the same order (:func:`loopyperf.explain.plots.plot_residuals`)"""
+    """the measurements, in the same order"""
     device: str
     """short name of the device of the predictor"""
     model: str

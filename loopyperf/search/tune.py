@@ -216,7 +216,7 @@ def tune(
     build, space
         As in :func:`loopyperf.search`.
     backend : {"opencl", "cuda"} or Backend, optional
-        Where kernels are measured (:func:`loopyperf.open_backend`). Without it nothing is measured.
+        Where kernels are measured (``loopyperf.measurement.backends.open_backend``). Without it nothing is measured.
     budget : int, optional
         Largest number of points to measure; those that fail do not count.
     max_seconds : float, optional

@@ -61,9 +61,11 @@ def test_minimum_is_formatted_as_min(properties: PropertyVector) -> None:
     assert properties[MINIMUM].latex() == r"\min\left(n, m\right)"
 
 
-def test_minimum_of_equal_counts_is_formatted_as_one() -> None:
-    unit = make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", assumptions="n>=1")
-    unit = lp.split_iname(lp.add_dtypes(unit, {"a": np.float32}), "i", 16, outer_tag="g.0", inner_tag="l.0")
+@pytest.mark.parametrize("expression", ["2*a[i]", "a[i] + b[i]", "a[i] + a[n - 1 - i]*b[i]"])
+def test_minimum_of_a_count_and_its_multiple_is_formatted_as_one(expression: str) -> None:
+    unit = make_kernel("{[i]: 0<=i<n}", f"out[i] = {expression}", assumptions="n>=1")
+    unit = lp.split_iname(lp.add_dtypes(unit, dict.fromkeys(set("ab") & set(expression), np.float32)), "i", 16)
+    unit = lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})
     least = count_kernel(load_kernel(unit)).properties()[MINIMUM]
     assert (str(least), least.latex()) == ("n", "n")
 
