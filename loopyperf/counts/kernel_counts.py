@@ -131,6 +131,14 @@ class KernelCounts(Shown):
         return Totals(self.kernel.assumptions, sums, {})
 
     @cached_property
+    def _places(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """Return each property with its sources, and the places of their counts in :attr:`_by_source`."""
+        places: dict[str, list[tuple[str, int]]] = {name: [] for name in self._properties}
+        for place, (name, source) in enumerate(self._by_source.keys):
+            places[name].append((source, place))
+        return list(places.items())
+
+    @cached_property
     def _is_rounded(self) -> bool:
         """Return whether some counts are fractions that get rounded."""
         return any(isinstance(tally.number, Fraction) for tally in self.tallies)
@@ -156,9 +164,8 @@ class KernelCounts(Shown):
         ParameterError
             If *sizes* are inadmissible.
         """
-        shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
-        for (name, source), count in zip(self._by_source.keys, self._by_source.evaluator.at(sizes), strict=True):
-            shares[name][source] = count
+        counts = self._by_source.evaluator.at(sizes)
+        shares = {name: {source: counts[place] for source, place in parts} for name, parts in self._places}
         if self._is_rounded:
             totals = self._properties.totals
             for name, total in zip(totals.sums, totals.evaluator.at(sizes), strict=False):

@@ -38,7 +38,7 @@ Seconds = float | NDArray[np.floating[Any]]
 
 def total(costs: Sequence[Seconds]) -> Seconds:
     """Return the sum of *costs*: correctly rounded for scalars; of arrays, which broadcast, added in order."""
-    is_batch = any(isinstance(cost, np.ndarray) for cost in costs)
+    is_batch = np.ndarray in set(map(type, costs))
     return sum(costs) if is_batch else math.fsum(cast("Sequence[float]", costs))
 
 

@@ -174,14 +174,21 @@ def _check_priced(kernel: str, fit: Fit, shares: Shares) -> None:
     Work is the number of operations plus bytes / 32. Properties that the fit left out because they are collinear with
     others count as paid for.
     """
-    paid = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
-    work = {name: _summed(parts) * work_of_one(name) for name, parts in shares.items()}
-    missing = {name: each for name, each in work.items() if name not in paid and np.any(each)}
-    if not missing:
+    unpaid = [name for name in shares if name not in fit.weights and work_of_one(name)]
+    if unpaid and fit.undetermined:
+        left_out = frozenset[str]().union(*(group.left_out for group in fit.undetermined))
+        unpaid = [name for name in unpaid if name not in left_out]
+    if not unpaid:
         return
-    share = np.max(sum(missing.values()) / np.maximum(sum(work.values()), 1.0), initial=0.0)
+    missing = {name: sum(shares[name].values()) * work_of_one(name) for name in unpaid}
+    lost = sum(missing.values())
+    whole = lost + sum(
+        [sum(parts.values()) * work_of_one(name) for name, parts in shares.items() if name not in missing]
+    )
+    is_batch = isinstance(whole, np.ndarray)  # NumPy's functions take ten times as long for a number
+    share = np.max(lost / np.maximum(whole, 1.0), initial=0.0) if is_batch else lost / max(whole, 1.0)
     if share > MOST_UNPRICED:
-        most = sorted(missing, key=lambda name: -np.max(missing[name]))
+        most = sorted((name for name in missing if np.any(missing[name])), key=lambda name: -np.max(missing[name]))
         other = "" if description_or_none(fit.slug) is None else ", or use a model without a fit: model='roofline'"
         raise MissingNumberError(
             f"the fit of {fit.slug!r} has no weights for {in_percent(float(share))} of the work of "
@@ -209,8 +216,11 @@ class _Counted:
         if not model.is_weighted_sum:
             self.answer = model.time(self.fit, shares)
             return self.answer.seconds
-        priced = ((weights[name], parts) for name, parts in shares.items() if name in weights)
-        return total([weight * count for weight, parts in priced for count in parts.values()])
+        costs: list[Seconds] = []
+        for name, parts in shares.items():
+            if (weight := weights.get(name)) is not None:
+                costs += [weight * count for count in parts.values()]
+        return total(costs)
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)
