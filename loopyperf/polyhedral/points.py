@@ -77,7 +77,9 @@ class Points:
     def number(self) -> int:
         """Return the number of points."""
         if self.boxes is None:
-            return number_of_points(self.set)
+            # Barvinok may take minutes for quotients of quotients, even if there are few points.
+            few = not self.set.is_empty() and prod(map(len, self.span)) <= SCANNED
+            return as_int(self.set.count_val()) if few else number_of_points(self.set)
         return sum(prod(map(len, box)) for box in self.boxes)
 
     @property
@@ -293,6 +295,8 @@ def points_listed(points: isl.Set) -> NDArray[np.int64]:
 
 MOST_DIVISIONS = 1
 """maximum number of integer divisions for Barvinok's algorithm, if points can be listed instead"""
+SCANNED = 10_000
+"""largest number of points of a bounding box in which points are counted one by one"""
 LISTED = 4096
 """maximum number of places for listing points; warps with different numbers of executions are compared one by one"""
 MOST_POINTS = 2**17
