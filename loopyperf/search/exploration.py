@@ -85,7 +85,7 @@ def _evaluated(code: CodeType, choice: Mapping[str, Any]) -> object:
 
 
 @dataclass
-class Exploration:
+class PredictedSpace:
     """The points of a space that were predicted, each with its estimate, its lower bound, or a reason for neither."""
 
     space: Space

@@ -14,8 +14,9 @@ FAILED = 1e30
 class KernelTunerStrategy:
     """Measure the configurations that are predicted to be fastest first, and correct predictions by measurements.
 
-    Pass it as ``strategy=`` to ``kernel_tuner.tune_kernel``, which calls it with its cost function and search space.
-    It ends when no configuration is likely to be faster by more than *regret*, or with Kernel Tuner's own budget.
+    Pass it in ``kernel_tuner.strategies.wrapper.OptAlgWrapper`` as ``strategy=`` to ``kernel_tuner.tune_kernel``, which
+    calls it with its cost function and search space. It ends when no configuration is likely to be faster by more than
+    *regret*, or with Kernel Tuner's own budget.
 
     Parameters
     ----------

@@ -117,7 +117,8 @@ class Measuring:
                 taken=datetime.now(UTC),
             )
         )
-        leading = sorted(self._cases, key=lambda name: self.seconds.get(name, 0.0))
+        seconds = self.seconds
+        leading = sorted(self._cases, key=lambda name: seconds.get(name, 0.0))
         self._cases = {name: self._cases[name] for name in leading[:MAX_LEADERS]}  # their arrays take memory
 
     def leaders(self, variants: Mapping[str, Variant], predicted: Mapping[str, float]) -> tuple[Leader, ...]:

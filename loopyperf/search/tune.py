@@ -30,7 +30,7 @@ from loopyperf.measurement.records import Run
 from loopyperf.models.result import Estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.search.cascade import Cascade
-from loopyperf.search.exploration import PREDICTIONS, Exploration, Restriction, Restrictions
+from loopyperf.search.exploration import PREDICTIONS, PredictedSpace, Restriction, Restrictions
 from loopyperf.search.measured import PROTOCOL, check_measuring
 from loopyperf.search.measuring import Leader, Measuring
 from loopyperf.search.rank import chosen_predictor, run_tasks
@@ -297,7 +297,7 @@ def tune(
     by = Predicting(chosen, merged, typical, TaskRunner(predicted, executor, time_limit))
     if predictor is model is fit is None and chosen.device_parameters is not None:
         by.otherwise = chosen.device_parameters, compiler
-    exploration = Exploration(whole, build, admitted, by.predicted, predictions, seed)
+    exploration = PredictedSpace(whole, build, admitted, by.predicted, predictions, seed)
     exploration.run()
     tuned = _Tuned(exploration, regret, probability, started)
     if machine is not None:
@@ -376,7 +376,7 @@ class Predicting:
 class _Tuned:
     """A tuning under way: the points of an exploration, and the tuner that selects among them."""
 
-    def __init__(self, exploration: Exploration, regret: float, probability: float, started: float) -> None:
+    def __init__(self, exploration: PredictedSpace, regret: float, probability: float, started: float) -> None:
         """Start with the predictions of *exploration*, which started at the time *started*."""
         self.exploration = exploration
         self.trail: list[Step] = []

@@ -45,8 +45,8 @@ class Prior:
     """The distribution of the errors of ln of times before any measurement.
 
     The shares are smaller than those of largest likelihood, because the order of prediction is good at first. With the
-    deviation and its freedom, the stated regret holds as often as stated on seven spaces and 53 groups of kernels on a
-    TITAN V (``docs/accuracy/tuning.md``).
+    deviation and its freedom, the stated regret holds about as often as stated on six spaces and 53 groups of kernels
+    on a TITAN V (``docs/accuracy/tuning.md``).
     """
 
     common: float = 100.0
