@@ -181,7 +181,7 @@ def of_kernel_tuner(name: str) -> Strategy:
             patch.multiple(util, process_cache=MagicMock(return_value=cache), close_cache=MagicMock()),
             contextlib.redirect_stdout(io.StringIO()),
             warnings.catch_warnings(),
-            contextlib.suppress(TimeIsUp),
+            contextlib.suppress(TimeIsUp, TypeError),  # greedy_ils, for a variant without neighbors
             processor_time(TIME_LIMIT),
         ):
             warnings.simplefilter("ignore")

@@ -1,8 +1,8 @@
 """Recorded tuning spaces: the variants of a kernel, the time that others or we measured for each, and our predictions.
 
 A space comes from a file of measurements: ``titan-v-spaces.pkl.xz`` and ``ktt-convolution-rtx-2080-ti.csv.xz`` of the
-shared data, our archive of ranking sets on an H200, a cache file of Kernel Tuner, or a file of the T4 format of the
-autotuning community. Predictions come from ``tuning/gather.py``, which stores a file for each space.
+shared data, our archive of ranking sets on an H200, a cache file of Kernel Tuner, a file of the T4 format of the
+autotuning community, or KTT's JSON. Predictions come from ``tuning/gather.py``, which stores a file for each space.
 """
 
 import csv
@@ -212,12 +212,22 @@ def ranking_set_spaces(recording: Recording | None = None) -> Iterator[RecordedS
 
 # {{{ files of other tuners
 #
-# Both formats give times in milliseconds, T4 unless a measurement has another unit. A failed variant has no time:
-# Kernel Tuner writes the name of an error in place of the objective, T4 an `invalidity` other than "correct".
+# Kernel Tuner and T4 give times in milliseconds, T4 unless a measurement has another unit; KTT states the unit. A
+# failed variant has no time: Kernel Tuner writes the name of an error in place of the objective, T4 an `invalidity`
+# other than "correct", KTT a `Status` other than "Ok".
 
 MILLISECONDS = 1e-3
-UNITS = {"s": 1.0, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-"""other units of measurements in the T4 format -> seconds"""
+UNITS = {
+    "s": 1.0,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ns": 1e-9,
+    "Seconds": 1.0,
+    "Milliseconds": 1e-3,
+    "Microseconds": 1e-6,
+    "Nanoseconds": 1e-9,
+}
+"""other units of measurements in the T4 format, and KTT's -> seconds"""
 FAILED = 1e20
 """time of a failed variant in caches of old versions of Kernel Tuner"""
 
@@ -258,6 +268,19 @@ def read_t4(path: Path) -> RecordedSpace:
         parameters=[each["configuration"] for each in variants],
         times=[t4_time(each) for each in variants],
         source=path.name,
+    )
+
+
+def read_ktt(path: Path) -> RecordedSpace:
+    """Return the space of a JSON file of results that KTT wrote; raises :class:`ValueError` for another file."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    unit, variants = UNITS[found["Metadata"]["TimeUnit"]], found["Results"]
+    return RecordedSpace(
+        name=path.stem,
+        device="",
+        parameters=[{each["Name"]: each["Value"] for each in variant["Configuration"]} for variant in variants],
+        times=[seconds_of(each["TotalDuration"], unit) if each["Status"] == "Ok" else None for each in variants],
+        source=f"{path.name}: {variants[0]['KernelName']} on {found['Metadata']['Device']}",
     )
 
 

@@ -1,5 +1,6 @@
 """Judging of search strategies on recorded spaces: readers, exact scores of random order, and strategies of peers."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,6 +33,7 @@ from tuning.spaces import (
     flattened,
     ranking_set_spaces,
     read_kernel_tuner_cache,
+    read_ktt,
     read_predictions,
     read_t4,
     t4_time,
@@ -78,6 +80,26 @@ def test_a_result_has_the_unit_of_its_objective_or_the_mean_of_its_runs():
     assert t4_time(variant) == pytest.approx(2e-3)
     assert t4_time({**variant, "invalidity": "timeout"}) is None
     assert t4_time({**variant, "times": {}}) is None
+
+
+def test_a_file_of_ktt_has_its_own_unit_and_failed_variants(tmp_path: Path):
+    found = {
+        "Metadata": {"Device": "NVIDIA GeForce RTX 2080 Ti", "TimeUnit": "Microseconds"},
+        "Results": [
+            {
+                "KernelName": "kernel",
+                "Status": status,
+                "TotalDuration": 250.0,
+                "Configuration": [{"Name": "BLOCK", "Value": 16, "ValueType": "UnsignedInt"}],
+            }
+            for status in ("Ok", "ValidationFailed")
+        ],
+    }
+    path = tmp_path / "ktt.json"
+    path.write_text(json.dumps(found))
+    space = read_ktt(path)
+    assert space.times == [pytest.approx(250e-6), None]
+    assert space.parameters == [{"BLOCK": 16}] * 2
 
 
 def test_a_file_that_is_no_cache_is_refused(tmp_path: Path):
