@@ -112,16 +112,15 @@ def sizes_lacking(program: Program, sizes: Sizes) -> frozenset[str]:
 class SizesSeen:
     """Checks the given sizes against those that the first variants take."""
 
-    def __init__(self, sizes: Sizes, variants: int) -> None:
-        """Start with the given *sizes*, and the number of *variants*."""
+    def __init__(self, sizes: Sizes) -> None:
+        """Start with the given *sizes*."""
         self._given = frozenset(sizes)
-        self._variants = variants
         self._answered: set[str] = set()
         self._taken: list[frozenset[str]] = []
         self._lacking: list[frozenset[str]] = []
 
-    def note(self, variant: str, answer: Estimate | Unanswered) -> None:
-        """Record the result of *variant*.
+    def note(self, variant: str, answer: Estimate | Unanswered, variants: int) -> None:
+        """Record the result of *variant*, one of so many *variants*.
 
         Raises :class:`ParameterError` if, of :data:`LOOKED_AT` variants or of all, none takes one of the given sizes,
         or all lack another size.
@@ -133,7 +132,7 @@ class SizesSeen:
         if takes is not None:
             self._taken.append(takes)
             self._lacking.append(answer.lacks if isinstance(answer, Unanswered) else frozenset())
-        if self._taken and (len(self._taken) == LOOKED_AT or len(self._answered) == self._variants):
+        if self._taken and (len(self._taken) == LOOKED_AT or len(self._answered) == variants):
             self._check()
 
     def _check(self) -> None:
