@@ -10,7 +10,6 @@ from math import gcd
 
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import GraphError, SimulationError
-from loopyperf.idg.graph import Idg
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
@@ -20,6 +19,7 @@ from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import NoSteadyStateError, Simulation, simulated
 from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, TimedGraph, with_fewer_iterations
 from loopyperf.pipeline.timed_program import TimedLaunch
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.units import in_percent
 
 Programs = tuple[TimedGraph, ...]
@@ -189,12 +189,11 @@ class _Core:
 
     def _with_fewer_iterations(self, share: float, fewest: int) -> Programs:
         """Return the programs with a *share* of the iterations; those of several partitions are shortened together."""
-        short: dict[int, Idg] = {}
-        for each in self.programs:
-            if id(each.graph.body) not in short:
-                short[id(each.graph.body)] = with_fewer_iterations(each.graph, share, fewest)
+        graphs = {Same(program.graph.body): program.graph for program in reversed(self.programs)}
+        short = {body: with_fewer_iterations(graph, share, fewest) for body, graph in graphs.items()}
         return tuple(
-            replace(each, graph=short[id(each.graph.body)].changed(each.graph.instructions)) for each in self.programs
+            replace(program, graph=short[Same(program.graph.body)].changed(program.graph.instructions))
+            for program in self.programs
         )
 
     def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:

@@ -33,7 +33,7 @@ from loopyperf.predict.fitted import record_of
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, found_once, one_size
+from loopyperf.stages.case import Case, look_up, one_size
 from loopyperf.stages.compile import Compiler, check_compiler
 from loopyperf.stages.device_choice import chosen_device, device_or_error
 from loopyperf.stages.profile import kernel_profile, profiled_name
@@ -514,9 +514,9 @@ def compare_occupancies(
     case, chosen = Case(program, one_size(parameters, sizes), typical), chosen_device(device)
     names = models_named(models)
     key = chosen, case.typical, case.sizes, names, concurrent_groups
-    kernel, groups, warps, times, refusals = found_once(
-        OCCUPANCIES, program, key, lambda: _at_occupancies(case, chosen, names, concurrent_groups)
-    )
+    lookup = look_up(OCCUPANCIES, program, key)
+    found = lookup.found or lookup.keep(_at_occupancies(case, chosen, names, concurrent_groups))
+    kernel, groups, warps, times, refusals = found
     seconds = {name: np.array(each) for name, each in times.items()}
     given = dict(typical or {})
     return OccupancyComparison(kernel, case.sizes, chosen.slug, groups, warps, seconds, dict(refusals), given)

@@ -42,7 +42,7 @@ from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.evaluation import integer_array
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind
-from loopyperf.stages.case import Case, common_shape, found_once, prepared
+from loopyperf.stages.case import Case, common_shape, look_up, prepared
 from loopyperf.stages.compile import Compiler, machine_program, versions_of
 from loopyperf.stages.profile import kernel_profile
 from loopyperf.stages.timing import timed_program
@@ -107,7 +107,8 @@ class DevicePredictor(Predictor):
         """Return the kernel's name and the model's answer at one size, from the cache if it is there."""
         model, fit, *by = self.depends_on
         key = (model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
-        return found_once(ANSWERS, case.kernel, key, lambda: self._through_all_stages(case))
+        lookup = look_up(ANSWERS, case.kernel, key)
+        return lookup.found or lookup.keep(self._through_all_stages(case))
 
     def _through_all_stages(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer: every stage of a prediction, in order."""

@@ -28,7 +28,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from itertools import count
@@ -348,23 +348,25 @@ class Cache:
         self._lock = Lock()
 
     def find(self, kind: ResultKind[Found], key: str | None, make: Callable[[], Found]) -> Found:
-        """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on.
+        """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on."""
+        lookup = self.look_up(kind, key)
+        return lookup.keep(make()) if lookup.found is None else lookup.found
+
+    def look_up(self, kind: ResultKind[Found], key: str | None) -> "Lookup[Found]":
+        """Return the cached result for *key*, which covers everything that it depends on, or where to keep it.
 
         Of keys that start with :data:`OBJECT`, only analyses are cached, in memory. If the key is None, nothing is.
         """
         is_own = key is not None and key.startswith(OBJECT)
         if key is None or (is_own and kind.read is not None and not kind.is_analysis):
-            return make()
-        found = self.get(kind, key)
-        if found is None:
-            folder = None if kind.read is None or is_own else cache_folder()
-            found = None if folder is None else _read_result(kind, folder, key)
-            if found is None:
-                found = _computed(kind, make)
-                if folder is not None:
-                    _write_result(kind, folder, key, found)
+            return Lookup(kind)
+        if (found := self.get(kind, key)) is not None:
+            return Lookup(kind, found=found)
+        folder = None if kind.read is None or is_own else cache_folder()
+        found = None if folder is None else _read_result(kind, folder, key)
+        if found is not None:
             self.put(kind, key, found)
-        return found
+        return Lookup(kind, key, folder, found)
 
     def get(self, kind: ResultKind[Found], key: Hashable) -> Found | None:
         """Return the result in memory; None if there is none."""
@@ -408,14 +410,30 @@ OBJECT = "object "
 """start of the key of a program that equals only itself"""
 
 
-def _computed(kind: ResultKind[Found], find: Callable[[], Found]) -> Found:
-    """Return the result of *find*, and log its time."""
-    started = perf_counter()
-    found = find()
-    seconds = perf_counter() - started
-    level = logging.INFO if seconds >= SLOW else logging.DEBUG
-    LOG.log(level, "%s: not in the cache, computed in %s", kind.name, duration(seconds))
-    return found
+@dataclass(frozen=True)
+class Lookup(Generic[Found]):
+    """What the cache has for a key."""
+
+    kind: ResultKind[Found]
+    key: str | None = None
+    """key under which to keep a result; None if it is not cached"""
+    folder: Path | None = None
+    """folder of its file; None if it is kept in memory only"""
+    found: Found | None = None
+    """the cached result; None if there is none"""
+    started: float = field(default_factory=perf_counter)
+
+    def keep(self, made: Found) -> Found:
+        """Return *made*, the missing result; keep it, and log the time since the lookup."""
+        if self.key is not None:
+            seconds = perf_counter() - self.started
+            level = logging.INFO if seconds >= SLOW else logging.DEBUG
+            LOG.log(level, "%s: not in the cache, computed in %s", self.kind.name, duration(seconds))
+            if self.folder is not None and self.kind.transcribed is not None:
+                with suppress(msgspec.ValidationError):
+                    write_entry(self.folder, f"{self.kind.name} {self.key}", self.kind.transcribed(made))
+            CACHE.put(self.kind, self.key, made)
+        return made
 
 
 def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | None:
@@ -424,9 +442,3 @@ def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | Non
     with suppress(ValueError, RecursionError):
         return None if transcript is None or kind.read is None else kind.read(transcript)
     return None
-
-
-def _write_result(kind: ResultKind[Found], folder: Path, key: str, found: Found) -> None:
-    with suppress(msgspec.ValidationError):
-        if kind.transcribed is not None:
-            write_entry(folder, f"{kind.name} {key}", kind.transcribed(found))

@@ -17,7 +17,7 @@ from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted, superfluous_sizes
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
-from loopyperf.stages.cache import CACHE, ResultKind, json_result_kind
+from loopyperf.stages.cache import CACHE, Lookup, ResultKind, json_result_kind
 from loopyperf.stages.cache_keys import content_text
 from loopyperf.units import number_in_words
 
@@ -168,10 +168,17 @@ def found_once(kind: ResultKind[Found], program: Program, inputs: tuple[Any, ...
 
 
 def found_by_text(kind: ResultKind[Found], program: Program, inputs: str | None, find: Callable[[], Found]) -> Found:
-    if inputs is None:
-        return find()
+    return CACHE.find(kind, _key(program, inputs), find)
+
+
+def look_up(kind: ResultKind[Found], program: Program, inputs: tuple[Any, ...]) -> Lookup[Found]:
+    """Return what the cache has for *program* and *inputs*, for a layer that computes a missing result itself."""
+    return CACHE.look_up(kind, _key(program, content_text(inputs)))
+
+
+def _key(program: Program, inputs: str | None) -> str | None:
     engine = "" if engine_is_exact() else " without barvinok"
-    return CACHE.find(kind, f"{CACHE.content_of(checked_program(program))}{engine} {inputs}", find)
+    return None if inputs is None else f"{CACHE.content_of(checked_program(program))}{engine} {inputs}"
 
 
 def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
