@@ -249,18 +249,7 @@ class Campaign:
     def _recorded(
         self, case: BenchmarkCase, kind: Kind, timing: MeasuredTimes, attempt: int = 1, yardstick: float | None = None
     ) -> Measurement:
-        measurement = Measurement(
-            run=self._archive.run.id,
-            kernel_class=case.kernel_class,
-            label=case.configuration.label,
-            sizes={name: int(value) for name, value in case.sizes.items()},
-            kind=kind,
-            samples=timing.wall,
-            device_samples=timing.device,
-            attempt=attempt,
-            yardstick=yardstick,
-            taken=datetime.now(UTC),
-        )
+        measurement = case.measurement(self._archive.run.id, kind, timing, attempt, yardstick)
         self._archive.append(*self._watch.records(), measurement)
         return measurement
 

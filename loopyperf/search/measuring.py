@@ -21,7 +21,7 @@ from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, Measu
 from loopyperf.measurement.drift_monitor import DriftMonitor, measured
 from loopyperf.measurement.environment import Array
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Decision, Measurement, Run
+from loopyperf.measurement.records import Decision, Run
 from loopyperf.predict.sampled import made_case
 from loopyperf.search.task import accepted_sizes
 from loopyperf.search.variants import Variant, check_mapping
@@ -190,24 +190,10 @@ class Measuring:
         return measured(self._machine, case, self._protocol, further)
 
     def _record(self, case: BenchmarkCase, timing: MeasuredTimes, yardstick: float | None) -> None:
-        name = case.configuration.label
-        takes = self._takes.setdefault(name, [])
+        takes = self._takes.setdefault(case.configuration.label, [])
         takes.append(timing.wall)
-        self._archive.append(
-            *self._monitor.records(),
-            Measurement(
-                run=self._archive.run.id,
-                kernel_class=case.kernel_class,
-                label=name,
-                sizes={size: int(value) for size, value in case.sizes.items()},
-                kind="measurement",
-                samples=timing.wall,
-                device_samples=timing.device,
-                attempt=len(takes),
-                yardstick=yardstick,
-                taken=datetime.now(UTC),
-            ),
-        )
+        measurement = case.measurement(self._archive.run.id, "measurement", timing, len(takes), yardstick)
+        self._archive.append(*self._monitor.records(), measurement)
 
 
 @contextmanager
