@@ -46,7 +46,7 @@ def pipeline_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
     There is a row for each instruction on the busiest pipeline, and one for the rest of the time, in which warps wait
     for results.
     """
-    return cost_rows(launch, simulated_cycles(launch))
+    return cost_rows(launch, cached_for_launch(launch, simulated_launch).cycles)
 
 
 def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
@@ -57,11 +57,6 @@ def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
             f"extrapolated: {launch.name} is simulated until its issue rate is steady within "
             f"{in_percent(tolerance, 1)}; the rest continues at that rate",
         )
-
-
-def simulated_cycles(launch: TimedLaunch) -> float:
-    """Return the cycles of one execution of *launch*."""
-    return cached_for_launch(launch, simulated_launch).cycles
 
 
 def simulated_launch(launch: TimedLaunch) -> Simulated:

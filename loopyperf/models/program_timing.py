@@ -374,7 +374,8 @@ class _LaunchTiming:
 
     def _served_stacks(self) -> Mapping[str, Served]:
         """Return ``"load"`` and ``"store"`` -> the levels that serve private memory; empty without such accesses."""
-        if not any(_has_stack(graph) for graph in self.graphs.values()):
+        every = (each for graph in self.graphs.values() for each in graph.instructions)
+        if not any(each.subsystem == MemorySpace.PRIVATE and not each.is_idle for each in every):
             return {}
         lanes = self.device.needed("warp_size")
         graphs, places = distinct(list(self.graphs.values()))
@@ -414,10 +415,6 @@ class _LaunchTiming:
             yield level, min(1.0, every / (self.cores * most)) if most else 1.0
 
     # }}}
-
-
-def _has_stack(graph: Idg) -> bool:
-    return any(each.subsystem == MemorySpace.PRIVATE and not each.is_idle for each in graph.instructions)
 
 
 def _bare(graph: Idg) -> Idg:

@@ -231,18 +231,14 @@ def _by_launch(rows: Iterator[Mapping[str, str]]) -> Iterator[Profiled]:
 def _profiled(row: Mapping[str, str], metrics: Mapping[str, tuple[str, str]]) -> Profiled:
     numbers = {CALLED.get(name, name): _number(*value_and_unit) for name, value_and_unit in metrics.items()}
     return Profiled(
-        function_in(row[KERNEL]),
+        # without return type, template and parameters
+        re.sub(r"[<(].*", "", row[KERNEL].removeprefix("void "), flags=re.DOTALL).strip(),
         {name: number for name, number in numbers.items() if number is not None},
         _product(row.get(GRID, "")),
         _product(row.get(GROUP, "")),
         metrics.get(NAME_OF_DEVICE, ("",))[0],
         row.get(CAPABILITY, ""),
     )
-
-
-def function_in(name: str) -> str:
-    """Return the function name in the *name* of a kernel, without return type, template and parameters."""
-    return re.sub(r"[<(].*", "", name.removeprefix("void "), flags=re.DOTALL).strip()
 
 
 def _product(lengths: str) -> int | None:
@@ -393,13 +389,11 @@ def compare_counters(
             notes.append(f"{launch.name} was profiled {len(own):,} times; medians are shown")
         metrics = dict.fromkeys(metric for each in own for metric in each.values)
         both = [metric for metric in launch.values if metric in metrics]
-        rows += [ComparedCounter(launch.name, each, launch.values[each], _median(own, each)) for each in both]
+        for metric in both:
+            measured = median(each.values[metric] for each in own if metric in each.values)
+            rows.append(ComparedCounter(launch.name, metric, launch.values[metric], measured))
         notes += _left(metrics, launch)
     return CountersComparison(counters, tuple(rows), tuple(dict.fromkeys(notes)))
-
-
-def _median(launches: Sequence[Profiled], metric: str) -> float:
-    return median(each.values[metric] for each in launches if metric in each.values)
 
 
 def _left(metrics: Mapping[str, None], launch: LaunchCounters) -> Iterator[str]:
@@ -428,7 +422,9 @@ def _of_launch(found: Sequence[Profiled], launch: LaunchCounters, profile: str |
     if not named:
         others = listed(dict.fromkeys(f"{each.kernel:.40}" for each in found), NAMED)
         raise MeasurementError(f"{profile} has no launch of {launch.name}, only of {others}; profile that kernel")
-    own = [each for each in named if _is_of_size(each, launch)]
+    own = [
+        each for each in named if each.groups in (None, launch.groups) and each.work_items in (None, launch.work_items)
+    ]
     if not own:
         sizes = dict.fromkeys((each.groups, each.work_items) for each in named)
         shown = listed((f"{groups:,} groups of {items:,}" for groups, items in sizes if groups and items), NAMED)
@@ -437,7 +433,3 @@ def _of_launch(found: Sequence[Profiled], launch: LaunchCounters, profile: str |
             f"{launch.work_items:,}; predict for the profiled sizes"
         )
     return own
-
-
-def _is_of_size(profiled: Profiled, launch: LaunchCounters) -> bool:
-    return profiled.groups in (None, launch.groups) and profiled.work_items in (None, launch.work_items)

@@ -88,7 +88,7 @@ def left_out(fit: Fit, shares: Shares) -> tuple[str, ...]:
 def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:
     """Return the columns of *shares*, and their amounts summed over sources, an array (sizes × columns)."""
     names = tuple(shares)
-    sums = [_summed(parts) for parts in shares.values()]
+    sums: list[Any] = [sum(parts.values()) for parts in shares.values()]
     shape = np.broadcast_shapes(*(np.shape(each) for each in sums))
     columns = [np.broadcast_to(np.asarray(each, np.float64), shape).ravel() for each in sums]
     return names, np.stack(columns, axis=1) if columns else np.zeros((1, 0))
@@ -116,10 +116,6 @@ def extrapolates(fit: Fit, shares: Shares) -> NDArray[np.bool_]:
     names, amounts = totals(shares)
     least, most = np.array([fit.ranges.get(name, (0.0, np.inf)) for name in names]).reshape(-1, 2).T
     return np.asarray(((amounts > most) | ((amounts > 0) & (amounts < least))).any(axis=1))
-
-
-def _summed(parts: Mapping[str, Count]) -> Any:
-    return sum(parts.values())
 
 
 # {{{ counts times weights
@@ -243,16 +239,10 @@ def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
     """Return the counts by property and source at one size; by property alone in a batch."""
     if not has_arrays(sizes):
         return counted.shares(sizes)
-    shape = _batch_shape(sizes)
+    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    shape = common_shape({name: array.shape for name, array in arrays.items()})
     counts = counted.properties().evaluate(**sizes)
     return {name: {"": _spread(np.asarray(count), shape)} for name, count in counts.items()}
-
-
-def _batch_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the broadcast shape of the arrays among *sizes*; raises :class:`ParameterError` if there is none."""
-    return common_shape(
-        {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
-    )
 
 
 def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:

@@ -27,7 +27,7 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, m
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models.result import LEVEL, Estimate
+from loopyperf.models.result import LEVEL
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.on_device import on_wall_clock
 from loopyperf.predict.predictor import Predictor
@@ -248,7 +248,8 @@ def recorded_predictions(
         for row in measured_kernels(relevant, files):
             try:
                 estimate = on_wall_clock(predictor.predict(Case(row.kernel, row.sizes)), predictor)
-                found.append(_prediction(row, estimate))
+                interval = estimate.interval and (float(estimate.interval[0]), float(estimate.interval[1]))
+                found.append(Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, interval))
             except LoopyperfError as error:
                 refused[row.kernel_class] = error
             else:
@@ -268,11 +269,6 @@ def recorded_predictions(
         slowdown=None if now is None or fit is None or fit.pace is None else now / fit.pace,
         refusals={name: str(error) for name, error in refused.items()},
     )
-
-
-def _prediction(row: Measured, estimate: Estimate) -> Prediction:
-    interval = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
-    return Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, interval)
 
 
 def _chosen(environment: Environment, fit: FitChoice | None, given: Predictor | None) -> tuple[Predictor, Fit | None]:

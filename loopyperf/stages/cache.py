@@ -218,16 +218,17 @@ def read_entry(folder: Path, key: str) -> bytes | None:
 def write_entry(folder: Path, key: str, transcript: bytes) -> None:
     """Store *transcript* under *key*; warn once if that fails, since the result itself is not affected."""
     path, limit = _file(folder, key), cache_limit()
+    content = _digest(path, transcript) + b"\n" + transcript
     try:
-        nbytes = _write(path, transcript)
+        write_whole(path, content, makes_folders=True, prefix=WRITING, mode=0o600, survives_power=False)
     except OSError as error:
         _warn(folder, os_reason(error))
     else:
-        make_room(path, nbytes, limit)
+        make_room(path, len(content), limit)
 
 
 def _file(folder: Path, key: str) -> Path:
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_ending()}"
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()}-{_hexadecimal(_versions().encode())[:16].decode()}.txt"
 
 
 def _digest(path: Path, transcript: bytes) -> bytes:
@@ -237,13 +238,6 @@ def _digest(path: Path, transcript: bytes) -> bytes:
 
 def _hexadecimal(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
-
-
-def _write(path: Path, transcript: bytes) -> int:
-    """Write the file and return its size in bytes."""
-    content = _digest(path, transcript) + b"\n" + transcript
-    write_whole(path, content, makes_folders=True, prefix=WRITING, mode=0o600, survives_power=False)
-    return len(content)
 
 
 @cache
@@ -256,10 +250,6 @@ def _warn(folder: Path, reason: str) -> None:
 
 
 # {{{ versions
-
-
-def _ending() -> str:
-    return f"-{_hexadecimal(_versions().encode())[:16].decode()}.txt"
 
 
 @cache

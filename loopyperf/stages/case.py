@@ -76,7 +76,8 @@ def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any])
     """
     if parameters is None:
         return sizes
-    _check_is_mapping(parameters)
+    if not isinstance(cast("object", parameters), Mapping):
+        raise ParameterError(f"parameters must be a mapping from size names to values, got {parameters!r:.80}")
     twice = sorted(set(parameters) & set(sizes))
     if twice:
         raise ParameterError(f"size {', '.join(map(repr, twice))} is given twice, as a keyword and in parameters")
@@ -107,11 +108,6 @@ def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> 
     if arrays:
         raise ParameterError(f"got an array for size {arrays[0]!r}; pass one size at a time, or use estimate")
     return merged
-
-
-def _check_is_mapping(parameters: object) -> None:
-    if not isinstance(parameters, Mapping):
-        raise ParameterError(f"parameters must be a mapping from size names to values, got {parameters!r:.80}")
 
 
 def has_arrays(sizes: Mapping[str, Any]) -> bool:
