@@ -360,7 +360,7 @@ class Uncertainty(msgspec.Struct, frozen=True):
         """
         deviations = np.sqrt(np.diagonal(self.covariance))
         factor = quantile(self.scores, level)
-        return {name: factor * float(each) for name, each in zip(self.columns, deviations, strict=False)}
+        return {name: factor * float(deviation) for name, deviation in zip(self.columns, deviations, strict=False)}
 
     def leverage(self, fit: Fitted, times: Sensitivity) -> Vector:
         """Return the leverages h of kernels whose *times* *fit* predicts."""

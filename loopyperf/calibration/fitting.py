@@ -116,7 +116,7 @@ class Validated:
 
     def better(self, model: str | None = None) -> FitRecipe:
         """Return the candidate that generalizes best, of *model* if given."""
-        named = [name for name, each in self.candidates.items() if model in (None, each.model)]
+        named = [name for name, candidate in self.candidates.items() if model in (None, candidate.model)]
         return self.candidates[self.table.best(named)]
 
 
@@ -168,8 +168,8 @@ def _out_of_fold(
         amounts = [rows[place].amounts(candidate.basis) for place in places]
         seconds[places] = solution.seconds(amounts)
         leverages[places] = solution.leverages(amounts)
-        for place, each in zip(places, amounts, strict=True):
-            unknown[place] = solution.unknown(each)
+        for place, amount in zip(places, amounts, strict=True):
+            unknown[place] = solution.unknown(amount)
     return OutOfFold(seconds, leverages, tuple(unknown))
 
 
@@ -318,7 +318,7 @@ def make_fit(
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
     plain = int if problem.basis == "counts" else float  # JSON does not support NumPy's integers
     amounts = [row.amounts(problem.basis) for row in problem.observations]
-    every = {name: [each.get(name, 0) for each in amounts] for name in problem.properties}
+    every = {name: [amount.get(name, 0) for amount in amounts] for name in problem.properties}
     ranges = {name: (plain(min(filter(None, values))), plain(max(values))) for name, values in every.items()}
     magnitudes = [abs(residual) for residual in solution.residuals]
     return Fit(

@@ -338,8 +338,8 @@ class _Completion:
 
     def _state(self, name: str, field: LatencyField, value: float, as_what: str) -> None:
         """Set a latency of the instruction *name*."""
-        others = [each for each in self.given.instructions if each.name != name]
-        own = [each for each in self.given.instructions if each.name == name]
+        others = [instruction for instruction in self.given.instructions if instruction.name != name]
+        own = [instruction for instruction in self.given.instructions if instruction.name == name]
         one = own[0] if own else InstructionTiming(slug=self.given.slug, place=f"instructions.{name}")
         self.given = replace(self.given, instructions=(*others, _with(one, field, value, as_what)))
 

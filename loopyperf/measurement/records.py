@@ -139,7 +139,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_fiel
     @property
     def is_whole(self) -> bool:
         """Return whether all groups were run because fewer do not suffice; then there is nothing to learn."""
-        return all(each.samples.is_whole for each in self.programs)
+        return all(program.samples.is_whole for program in self.programs)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decision", tag_field="record"):

@@ -75,7 +75,7 @@ class SampledKernel:
 
     def notes(self, seconds: float) -> tuple[str, ...]:
         """Return the notes of an estimate of *seconds* from these samples: the doubts and the cost of sampling."""
-        runs = sum(len(each.samples.seconds) for each in self.programs)
+        runs = sum(len(program.samples.seconds) for program in self.programs)
         share = (self.seconds + runs * self.launching) / seconds
         cost = f"samples: one run of each takes {in_percent(share, 2)} of the predicted time; all runs took "
         return (*self.doubts, f"{cost}{duration(self.spent)}")
@@ -115,14 +115,14 @@ def take_samples(
     programs = task.backend.bound(task.case, nothing).programs
     published = described or {}
     samplers = [_Sampler(task, each, max(each.saturation, published.get(each.name, 0)), protocol) for each in programs]
-    found = [each.samples(multiples) for each in samplers]
-    gaps = [gap for each in samplers for gap in each.gaps]
+    found = [sampler.samples(multiples) for sampler in samplers]
+    gaps = [gap for sampler in samplers for gap in sampler.gaps]
     return SampledKernel(
         tuple(found),
         max(min(gaps, default=0.0), 0.0),
         sum(sum(each.samples.seconds) for each in found),
-        sum(each.spent for each in samplers),
-        (*_saturation_note(programs, published), *(each.unknown for each in samplers if each.unknown)),
+        sum(sampler.spent for sampler in samplers),
+        (*_saturation_note(programs, published), *(sampler.unknown for sampler in samplers if sampler.unknown)),
     )
 
 

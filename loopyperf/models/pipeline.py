@@ -160,7 +160,7 @@ class _Core:
             self.programs if executed <= issues else self._with_fewer_iterations(issues / executed, KEPT_ITERATIONS)
         )
         is_shortened = any(
-            short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
+            short.graph.body != program.graph.body for short, program in zip(programs, self.programs, strict=True)
         )
         return self._scenario(programs, groups), is_shortened
 

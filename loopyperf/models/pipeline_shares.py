@@ -146,9 +146,9 @@ def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     """Return column -> cycles of the core with most of it, over all executions of a launch whose groups differ."""
     size, demands = launch.warps_per_group, cached_for_launch(launch, of_groups)
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
-    names = dict.fromkeys(name for each in groups for name in each)
+    names = dict.fromkeys(name for group in groups for name in group)
     most = {
-        name: size * launch.batches.most([each.get(name, 0.0) for each in groups], launch.device.needed("cores"))
+        name: size * launch.batches.most([group.get(name, 0.0) for group in groups], launch.device.needed("cores"))
         for name in names
     }
     if LATENCY in most:

@@ -389,7 +389,7 @@ class Estimate(_ExplainedLater, Tabular):
                 *([self.sizes_table()] if np.ndim(self.seconds) == 1 and np.size(self.seconds) else []),
                 *([self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else []),
             ],
-            remarks=[CLOCKS[self.clock], *(f"or: {each}" for each in self.alternatives)],
+            remarks=[CLOCKS[self.clock], *(f"or: {alternative}" for alternative in self.alternatives)],
             notes=self.notes,
             alone=self.alone,
         )
@@ -435,9 +435,9 @@ class Estimate(_ExplainedLater, Tabular):
         if not isinstance(self.seconds, np.ndarray):
             return [_record(row, self.seconds) for row in self.breakdown.rows]
         shape = self.seconds.shape
-        sizes = {name: np.broadcast_to(each, shape) for name, each in self.sizes.items()}
+        sizes = {name: np.broadcast_to(size, shape) for name, size in self.sizes.items()}
         return [
-            {**{name: plain(each[at]) for name, each in sizes.items()}, **_record(row, self.seconds, at)}
+            {**{name: plain(size[at]) for name, size in sizes.items()}, **_record(row, self.seconds, at)}
             for at in np.ndindex(shape)
             for row in self.breakdown.rows
         ]
@@ -465,9 +465,9 @@ class Estimate(_ExplainedLater, Tabular):
     @property
     def _far_apart(self) -> list[Seconds]:
         """Return the alternative run times that differ much from the prediction, at any size of a batch."""
-        times = (each.seconds for each in self.alternatives)
+        times = (alternative.seconds for alternative in self.alternatives)
         own = self.seconds
-        return [each for each in times if np.any(np.maximum(each, own) > APART * np.minimum(each, own))]
+        return [time for time in times if np.any(np.maximum(time, own) > APART * np.minimum(time, own))]
 
     def _words(self, words: str) -> str:
         least = "at least " if self.left_out and words else ""

@@ -80,7 +80,7 @@ def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple
     Assumed latencies are omitted unless the model *sees* them.
     """
     assumed = sentences([each for launch in program.launches for each in launch.assumed])
-    substitutions = [each for launch in program.launches for each in launch.substitutions]
+    substitutions = [substitution for launch in program.launches for substitution in launch.substitutions]
     return (*assumed, *substitution_notes(substitutions, program.device.slug, sees))
 
 
@@ -108,8 +108,8 @@ def substitution_notes(substitutions: Collection[Substitution], slug: str, sees:
 def substitution_list(substitutions: Iterable[Substitution]) -> str:
     """Return *substitutions* as text, grouped by reason."""
     sources: dict[str, list[str]] = {}
-    for each in substitutions:
-        sources.setdefault(each.as_what, []).append(each.number)
+    for substitution in substitutions:
+        sources.setdefault(substitution.as_what, []).append(substitution.number)
     return "; ".join(f"{', '.join(numbers)} ({as_what})" for as_what, numbers in sources.items())
 
 

@@ -248,7 +248,7 @@ class CachedGroups:
             if several[-1].lines * LINE < CAPACITIES * self.capacity:
                 several.append(neighbours(self.launch, number, place))
         lines = [max(float(each.lines - several[0].lines), 1.0) for each in several]
-        held = [min(1.0, self.capacity / (LINE * each)) for each in lines]
+        held = [min(1.0, self.capacity / (LINE * line)) for line in lines]
         for way in shared:
             fetched = anew = self._exchanged(several[0], way, ways)
             for (few, more), share in zip(pairwise(several), held, strict=False):

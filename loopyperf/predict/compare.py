@@ -517,7 +517,7 @@ def compare_occupancies(
     lookup = look_up(OCCUPANCIES, program, key)
     found = lookup.found or lookup.keep(_at_occupancies(case, chosen, names, concurrent_groups))
     kernel, groups, warps, times, refusals = found
-    seconds = {name: np.array(each) for name, each in times.items()}
+    seconds = {name: np.array(time) for name, time in times.items()}
     given = dict(typical or {})
     return OccupancyComparison(kernel, case.sizes, chosen.slug, groups, warps, seconds, dict(refusals), given)
 

@@ -202,7 +202,7 @@ def bound(model: str, options: Options) -> Predictor:
 def corrected_time(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
     """Return the corrected time of *kernel*, with its interval."""
     base = _base(learned, kernel)
-    if kernel.samples and all(each.samples.is_whole for each in kernel.samples):
+    if kernel.samples and all(program.samples.is_whole for program in kernel.samples):
         return base  # the whole kernel was measured
     answer = corrected(base, learned.correction(kernel.features))
     if base.left_out:  # the cost of the omitted part is unknown, so there is no interval

@@ -116,7 +116,7 @@ def counters(
         sizes=dict(case.sizes),
         device=by.device,
         launches=counters_of(
-            machine, timed, [factor * simulator.time(timed.alone(each)).executing for each in timed.launches]
+            machine, timed, [factor * simulator.time(timed.alone(launch)).executing for launch in timed.launches]
         ),
         estimate=estimate,
         notes=(*notes_of(timed), *machine.notes),
@@ -298,17 +298,17 @@ class CountersComparison(Tabular):
 
     def report_text(self) -> ReportText:
         """Return a table of predicted and measured values, with relative errors."""
-        several = len({each.launch for each in self.rows}) > 1
+        several = len({row.launch for row in self.rows}) > 1
         rows = [
             (
-                each.metric,
-                amount(each.predicted),
-                amount(each.counted),
-                "" if each.error is None else f"{each.error:+.1%}",
-                unit_of_metric(each.metric),
-                *([each.launch] if several else []),
+                row.metric,
+                amount(row.predicted),
+                amount(row.counted),
+                "" if row.error is None else f"{row.error:+.1%}",
+                unit_of_metric(row.metric),
+                *([row.launch] if several else []),
             )
-            for each in self.rows
+            for row in self.rows
         ]
         headings = ("metric", "predicted", "measured", "error", "unit", *(["launch"] if several else []))
         about = self.counters
@@ -397,7 +397,7 @@ def compare_counters(
 
 
 def _left(metrics: Mapping[str, None], launch: LaunchCounters) -> Iterator[str]:
-    left = [each for each in metrics if each not in launch.values]
+    left = [metric for metric in metrics if metric not in launch.values]
     if left:
         yield f"not predicted: {listed((f'{each:.80}' for each in left), NAMED)}"
 

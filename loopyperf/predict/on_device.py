@@ -287,7 +287,7 @@ def batched_alternatives(answers: Sequence[ModelTime], shape: tuple[int, ...]) -
 
     A size that lacks an alternative gets the time of its answer.
     """
-    every = [{each.assumption: each for each in answer.alternatives} for answer in answers]
+    every = [{alternative.assumption: alternative for alternative in answer.alternatives} for answer in answers]
     found: list[Alternative] = []
     for assumption in dict.fromkeys(name for of_size in every for name in of_size):
         times = [

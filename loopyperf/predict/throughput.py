@@ -95,7 +95,7 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
     """Return the elements that *references*, all to one array, access."""
     forms = {(len(ref.index), ref.is_linear) for _, ref in references}
     cells = [_cells_of(counter, site, ref) for site, ref in references]
-    is_complete = len(forms) == 1 and all(each is not None for each in cells)
+    is_complete = len(forms) == 1 and all(cell is not None for cell in cells)
     stores = [at for at, (_, ref) in enumerate(references) if ref.direction == "store"]
     is_updated = is_complete and all(_is_loaded_before(counter.kernel, references[at], references) for at in stores)
     return TouchedCells(
@@ -108,7 +108,7 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
 
 def _number(counter: ExecutionCounter, cells: list[isl.Set | None]) -> QuasiPolynomial:
     """Return the number of distinct elements in the known *cells*."""
-    known = [each for each in cells if each is not None]
+    known = [cell for cell in cells if cell is not None]
     if not known:
         return QuasiPolynomial.constant(0, counter.kernel.assumptions)
     return QuasiPolynomial.of_points(reduce(isl.Set.union, known).coalesce(), counter.kernel.assumptions)

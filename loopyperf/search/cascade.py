@@ -92,8 +92,8 @@ class Cascade:
         """Start without bounds and estimates."""
         self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
-        self._bounds = dict.fromkeys((each.name for each in self.variants), _Bound())
-        self._places = {each.name: place for place, each in enumerate(self.variants)}
+        self._bounds = dict.fromkeys((variant.name for variant in self.variants), _Bound())
+        self._places = {variant.name: place for place, variant in enumerate(self.variants)}
         self._turn = {self.variants[place].name: turn for turn, place in enumerate(self._turns)}
         self._waiting = 0
         self._times: list[float] = []

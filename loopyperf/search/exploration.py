@@ -163,7 +163,7 @@ class PredictedSpace:
         points = [*self.estimates, *self.bounds.keys() - self.estimates.keys()]
         ratios = [float(each) / self.bounds[point] for point, each in self.estimates.items() if point in self.bounds]
         usual = median(ratios) if ratios else 1.0
-        known = {point: float(each) for point, each in self.estimates.items()}
+        known = {point: float(estimate) for point, estimate in self.estimates.items()}
         parts = [parts_of(self.estimates.get(point)) for point in points]
         doubt = [OF_BOUND if point not in known or self.estimates[point].place[0] else 0.0 for point in points]
         seconds = [known.get(point) or usual * self.bounds[point] for point in points]

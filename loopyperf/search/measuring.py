@@ -79,7 +79,7 @@ class Measuring:
         variant, unless *are_compared* is False. Raises
         :class:`ArchiveError` if the archive holds decisions on another space.
         """
-        if any(each.space != space for each in archive.decisions):
+        if any(decision.space != space for decision in archive.decisions):
             raise ArchiveError(
                 f"{archive.path} is the state of another space, builder or size; pass another path, or the same space"
             )
@@ -93,7 +93,7 @@ class Measuring:
         for measurement in archive.measurements:
             if measurement.kind == "measurement":
                 self._takes.setdefault(measurement.label, []).append(measurement.samples)
-        self.failures = {each.label: each.failure for each in archive.decisions if each.failure}
+        self.failures = {decision.label: decision.failure for decision in archive.decisions if decision.failure}
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -64,7 +64,7 @@ def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
     if known is None or not known.deviations:
         return ()
     half = quantile(known.scores, LEVEL)
-    return tuple(each / half for each in known.deviations) if 0 < half < float("inf") else ()
+    return tuple(deviation / half for deviation in known.deviations) if 0 < half < float("inf") else ()
 
 
 def tied(ranked: Sequence[TimedVariant], errors: Sequence[float]) -> tuple[tuple[str, ...], ...]:
@@ -416,7 +416,7 @@ def ranking_of(
         failures=failures,
         beaten=beaten,
         notes=(*by.predictor.notes, *by.notes, *_on_atomic_updates(estimates)),
-        variants={each.name: each for each in variants},
+        variants={variant.name: variant for variant in variants},
         errors=errors_of(by.predictor.uncertainty),
         typical=by.typical,
     )

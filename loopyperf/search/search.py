@@ -181,7 +181,7 @@ class Search(Tabular):
 
         Negative times, to which the fit does not apply, are ignored.
         """
-        known = (inf if each.seconds is None or each.seconds < 0 else each.seconds for each in self.trials)
+        known = (inf if trial.seconds is None or trial.seconds < 0 else trial.seconds for trial in self.trials)
         return tuple(accumulate(known, min))
 
     def trials_until(self, seconds: float) -> int | None:
@@ -207,7 +207,7 @@ class Search(Tabular):
     @property
     def _numbers(self) -> dict[str, int]:
         """Return name -> number of its trial."""
-        return {each.name: number for number, each in enumerate(self.trials, 1)}
+        return {trial.name: number for number, trial in enumerate(self.trials, 1)}
 
     def _table(self) -> Table:
         trial = self._numbers

@@ -97,7 +97,7 @@ def accepted_sizes(program: Program, sizes: Sizes) -> Sizes:
     arguments = as_translation_unit(program).default_entrypoint.args
     values = [each for each in arguments if isinstance(each, ValueArg)]
     # An argument without a type yet may be an integer.
-    names = {each.name for each in values if not isinstance(each.dtype, LoopyType) or each.dtype.is_integral()}
+    names = {value.name for value in values if not isinstance(value.dtype, LoopyType) or value.dtype.is_integral()}
     return {name: size for name, size in sizes.items() if name in names}
 
 

@@ -37,7 +37,7 @@ def number_of_workers(executor: Executor) -> int:
     if hasattr(client, "_client"):  # distributed.cfexecutor.ClientExecutor
         return max(1, sum(client._client.nthreads().values()))
     counts = (getattr(client, name, None) for name in ("_max_workers", "num_workers"))
-    return next((each for each in counts if isinstance(each, int) and each > 0), os.cpu_count() or 1)
+    return next((count for count in counts if isinstance(count, int) and count > 0), os.cpu_count() or 1)
 
 
 @dataclass

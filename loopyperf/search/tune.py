@@ -108,7 +108,7 @@ class Tuning(Tabular):
     @property
     def ties(self) -> tuple[str, ...]:
         """Return the names of the leaders whose times cannot be distinguished from the fastest one."""
-        return tuple(each.name for each in self.leaders if each.is_tie)
+        return tuple(leader.name for leader in self.leaders if leader.is_tie)
 
     def report_text(self) -> ReportText:
         """Return a table of the leaders, the number of measurements and predictions, and the remaining regret."""
@@ -117,15 +117,15 @@ class Tuning(Tabular):
         question = f"{tagged(asked, self.sizes)} on {self.device}, model {self.model}"
         rows = [
             (
-                each.name,
-                duration(each.seconds),
-                duration(each.median),
-                in_percent(each.spread, 2),
-                str(each.runs),
-                duration(each.predicted),
-                "tie" if each.is_tie and len(self.ties) > 1 else "",
+                leader.name,
+                duration(leader.seconds),
+                duration(leader.median),
+                in_percent(leader.spread, 2),
+                str(leader.runs),
+                duration(leader.predicted),
+                "tie" if leader.is_tie and len(self.ties) > 1 else "",
             )
-            for each in self.leaders
+            for leader in self.leaders
         ]
         titles = ("point", "min", "median", "spread", "runs", "predicted", "")
         return ReportText(
@@ -153,7 +153,7 @@ class Tuning(Tabular):
             f"measuring {duration(self.measuring)}"
         )
         yield from unanswered(self.failures, as_said=str)
-        reasons = by_reason({each.name: each.reason for each in self.trail if each.reason})
+        reasons = by_reason({step.name: step.reason for step in self.trail if step.reason})
         yield from (f"not measured: {listed(names, MAX_NAMED)}: {reason}" for reason, names in reasons.items())
 
 

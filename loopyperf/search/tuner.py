@@ -89,7 +89,7 @@ class Candidates:
     ) -> "Candidates":
         """Return points with these predicted *seconds*, coordinates, and predicted seconds of *parts* by name."""
         names = sorted(frozenset[str]().union(*parts))
-        shares = np.array([[each.get(name, 0.0) for name in names] for each in parts]).reshape(len(parts), len(names))
+        shares = np.array([[part.get(name, 0.0) for name in names] for part in parts]).reshape(len(parts), len(names))
         return cls(
             np.log(np.array(seconds)),
             np.array(list(choices), dtype=np.float64).reshape(len(seconds), -1),

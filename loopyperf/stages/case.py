@@ -66,7 +66,7 @@ def _integers_in(size: Any) -> Iterable[int]:
     if isinstance(size, np.ndarray):
         array = cast("NDArray[Any]", size)
         values = (array.min(), array.max()) if array.dtype.kind in "iu" and array.size else array.flat
-    return [int(cast("int", each)) for each in values if isinstance(each, (int, np.integer))]
+    return [int(cast("int", value)) for value in values if isinstance(value, (int, np.integer))]
 
 
 def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
