@@ -85,8 +85,8 @@ def out_of_fold(base: Base, examples: Sequence[Example]) -> Vector:
     """Return the seconds that *base* predicts for each example when fitted to examples of other classes."""
     found = np.zeros(len(examples))
     for known, held_out in splits([example.observation.kernel_class for example in examples]):
-        answers = base.fitted([examples[place] for place in known])
-        found[held_out] = answers([examples[place] for place in held_out])
+        answers = base.fitted([examples[index] for index in known])
+        found[held_out] = answers([examples[index] for index in held_out])
     return found
 
 
@@ -165,7 +165,7 @@ def cross_validated(base: Base, examples: Sequence[Example], most: int = MAX_FOL
     """
     alone, corrected = np.zeros(len(examples)), np.zeros(len(examples))
     for known, held_out in splits([example.observation.kernel_class for example in examples], most):
-        taken, left = [examples[place] for place in known], [examples[place] for place in held_out]
+        taken, left = [examples[index] for index in known], [examples[index] for index in held_out]
         lesson = Lesson.of(base, taken)
         alone[held_out] = base.fitted(taken)(left)
         correction = lesson.trained(lesson.searched()).predict(lesson.names.matrix(left))

@@ -213,7 +213,7 @@ def _work_flow(program: TimedWarps) -> WorkFlow:
     flow = work_flow_graph(graph, MEMORY)
     nodes: list[FlowNode] = []
     for number, node in enumerate(flow.nodes):
-        lambdas = [_single(graph.instructions[place], timed[place]) for place in node.instructions]
+        lambdas = [_single(graph.instructions[index], timed[index]) for index in node.instructions]
         nodes.append(
             FlowNode(
                 node.sort,

@@ -25,9 +25,9 @@ from loopyperf.units import in_percent
 Programs = tuple[TimedGraph, ...]
 TOLERANCE = 0.005
 """Relative change below which the issue rate counts as steady; the rest of the run is extrapolated at that rate."""
-SIMULATED_AT_MOST = 3_000_000
+MAX_SIMULATED = 3_000_000
 """Maximum number of simulated instructions, over all groups of a core: a tenth of a second."""
-ISSUES = 250_000
+SHORTENED_ISSUES = 250_000
 """Approximate number of simulated instructions of shortened programs, if all groups exceed the maximum."""
 
 
@@ -128,9 +128,7 @@ class _Core:
         """Return the cycles of the core."""
         number, each = self.execution.total_groups, self._executed_by_group()
         # If two waves of groups exceed the maximum, either loops become steady soon or nothing does.
-        limit = (
-            SIMULATED_AT_MOST if each * min(number, 2 * self._window) <= SIMULATED_AT_MOST else SIMULATED_AT_MOST // 3
-        )
+        limit = MAX_SIMULATED if each * min(number, 2 * self._window) <= MAX_SIMULATED else MAX_SIMULATED // 3
         try:
             return self._of_groups(self.programs, number, limit).cycles
         except NoSteadyStateError:
@@ -144,7 +142,7 @@ class _Core:
         addition.
         """
         number, each = self.execution.total_groups, self._executed_by_group()
-        share = 2 * ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
+        share = 2 * SHORTENED_ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
         if share >= 1:
             return self._of_all_groups(self.programs, each)[0]
         (cycles, some), (before, fewer) = (self._shortened(share / part, KEPT_ITERATIONS // part) for part in (1, 2))
@@ -180,7 +178,7 @@ class _Core:
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
         """Return the cycles of the core, and its instructions, for a *share* of the loop iterations."""
-        return self._of_all_groups(self._with_fewer_iterations(share, fewest), ISSUES)
+        return self._of_all_groups(self._with_fewer_iterations(share, fewest), SHORTENED_ISSUES)
 
     def _with_fewer_iterations(self, share: float, fewest: int) -> Programs:
         """Return the programs with a *share* of the iterations; those of several partitions are shortened together."""
@@ -197,7 +195,7 @@ class _Core:
         If there are too many in total, the last simulated groups represent all others.
         """
         at_once, number, window = self.execution.concurrent_groups, self.execution.total_groups, self._window
-        some = at_once + max(1, int((ISSUES / each - at_once) // window)) * window
+        some = at_once + max(1, int((SHORTENED_ISSUES / each - at_once) // window)) * window
         last = self._of_groups(programs, min(some, number))
         if number <= some:
             return last.cycles, last.instructions

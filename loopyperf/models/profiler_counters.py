@@ -274,7 +274,7 @@ class _Sums:
         device = self.timed.device
         cache = _shared_cache(device)
         size = 0 if cache is None else device.level(cache).size or 0
-        return max(0.0, self.dram["store"] - LEFT * size / SECTOR)
+        return max(0.0, self.dram["store"] - MAX_DIRTY_SHARE * size / SECTOR)
 
 
 LOADS_AND_STORES = (("load", "ld"), ("store", "st"))
@@ -330,7 +330,7 @@ PIPELINES = {
     Pipeline.FP64: "smsp__inst_executed_pipe_fp64",
     Pipeline.SFU: "smsp__inst_executed_pipe_xu",
 }
-LEFT = 0.5
+MAX_DIRTY_SHARE = 0.5
 """Maximum fraction of the shared cache that is dirty when a launch ends (measured: docs/accuracy)."""
 
 

@@ -26,7 +26,7 @@ from loopyperf.kernel import Program
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.model_interface import DeviceModel
 from loopyperf.models.program_timing import timing
-from loopyperf.models.result import NAMED, Estimate
+from loopyperf.models.result import MAX_NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.fitted import record_of
@@ -180,14 +180,14 @@ def below_roofline(estimates: Mapping[str, Estimate], least: float) -> str:
         return ""
     verb, subject = ("predicts", "it does") if len(below) == 1 else ("predict", "they do")
     left_out = dict.fromkeys(what for name in below for what in estimates[name].left_out)
-    without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, NAMED)}" if left_out else ""
+    without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, MAX_NAMED)}" if left_out else ""
     less = f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline"
     return f"{less}: {subject} not include all effects of the roofline{without}"
 
 
 Refusals = Mapping[str, str]
 """model -> reason why it has no prediction"""
-SHOWN = 6
+MAX_SHOWN = 6
 """largest number of occupancies that are printed"""
 
 
@@ -349,7 +349,7 @@ class OccupancyComparison(Tabular):
     def report_text(self) -> ReportText:
         """Return a table of times by model at some of the occupancies, and the reasons why other models have none."""
         last = len(self.warps) - 1
-        shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
+        shown = sorted({round(last * step / (MAX_SHOWN - 1)) for step in range(MAX_SHOWN)})
         times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
         return ReportText(
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by resident warps per core",

@@ -249,7 +249,7 @@ def _product(lengths: str) -> int | None:
     return prod(map(int, numbers)) if numbers else None
 
 
-NAMED = 3
+MAX_NAMED = 3
 """largest number of names in a sentence"""
 
 
@@ -399,7 +399,7 @@ def compare_counters(
 def _left(metrics: Mapping[str, None], launch: LaunchCounters) -> Iterator[str]:
     left = [metric for metric in metrics if metric not in launch.values]
     if left:
-        yield f"not predicted: {listed((f'{each:.80}' for each in left), NAMED)}"
+        yield f"not predicted: {listed((f'{each:.80}' for each in left), MAX_NAMED)}"
 
 
 def _check_device(found: Sequence[Profiled], device: Device, profile: str | PathLike[str]) -> None:
@@ -420,14 +420,14 @@ def _of_launch(found: Sequence[Profiled], launch: LaunchCounters, profile: str |
     """Return the profiled launches that match *launch*; raises :class:`MeasurementError` if there are none."""
     named = [each for each in found if each.kernel == launch.name]
     if not named:
-        others = listed(dict.fromkeys(f"{each.kernel:.40}" for each in found), NAMED)
+        others = listed(dict.fromkeys(f"{each.kernel:.40}" for each in found), MAX_NAMED)
         raise MeasurementError(f"{profile} has no launch of {launch.name}, only of {others}; profile that kernel")
     own = [
         each for each in named if each.groups in (None, launch.groups) and each.work_items in (None, launch.work_items)
     ]
     if not own:
         sizes = dict.fromkeys((each.groups, each.work_items) for each in named)
-        shown = listed((f"{groups:,} groups of {items:,}" for groups, items in sizes if groups and items), NAMED)
+        shown = listed((f"{groups:,} groups of {items:,}" for groups, items in sizes if groups and items), MAX_NAMED)
         raise MeasurementError(
             f"{profile} has {shown} work-items, but {launch.name} has {launch.groups:,} groups of "
             f"{launch.work_items:,}; predict for the profiled sizes"

@@ -54,7 +54,7 @@ SIMULATED = "pipeline"
 """the model that simulates"""
 BOUND = "roofline"
 """the model that is a lower bound"""
-NAMED = 3
+MAX_NAMED = 3
 """largest number of arrays that a sentence names"""
 ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
 """cached answers; each takes some kilobytes of memory"""
@@ -190,7 +190,7 @@ def answered_at(case: Case, answer: Callable[[Case], Answer]) -> Answer:
         return answer(case)
     shape = common_shape({name: array.shape for name, array in arrays.items()})
     every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
-    points = [{name: int(array.flat[place]) for name, array in every.items()} for place in range(int(np.prod(shape)))]
+    points = [{name: int(array.flat[index]) for name, array in every.items()} for index in range(int(np.prod(shape)))]
     if not points:
         return prepared(case.kernel).name, ModelTime(np.zeros(shape), Breakdown(()))
     answers = [answer(replace(case, sizes={**sizes, **point})) for point in points]
@@ -272,7 +272,7 @@ def arrays_in_words(arrays: Sequence[str]) -> str:
     """Return subject and verb of a sentence on *arrays*, e.g. ``"the private array acc is"``."""
     if len(arrays) == 1:
         return f"the private array {arrays[0]} is"
-    return f"the private arrays {listed(arrays, NAMED)} are"
+    return f"the private arrays {listed(arrays, MAX_NAMED)} are"
 
 
 def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | None:

@@ -244,27 +244,27 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         values = admitted_values(self.assumptions, size, at_least, at_most, fixed)
         names = list(self)
 
-        def longest(places: Sequence[int]) -> list[str]:
-            sampled = np.array([values[place] for place in places], dtype=np.int64)
+        def longest(indices: Sequence[int]) -> list[str]:
+            sampled = np.array([values[index] for index in indices], dtype=np.int64)
             cycles = self._totals.evaluator.at_arrays({**fixed, size: sampled})
-            return [names[place] for place in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
+            return [names[index] for index in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
 
         spread = np.geomspace(1, len(values), min(len(values), SAMPLES)).round().astype(np.int64) - 1
-        places = np.unique(spread).tolist()
+        indices = np.unique(spread).tolist()
         found: list[Crossover] = []
-        for (low, before), (high, after) in pairwise(zip(places, longest(places), strict=True)):
+        for (low, before), (high, after) in pairwise(zip(indices, longest(indices), strict=True)):
             while before != after:
-                place = _first(low, high, lambda at, before=before: longest([at])[0] != before)
-                now = longest([place])[0]
-                found.append(Crossover(values[place], before, now))
-                low, before = place, now
+                index = _first(low, high, lambda at, before=before: longest([at])[0] != before)
+                now = longest([index])[0]
+                found.append(Crossover(values[index], before, now))
+                low, before = index, now
         return tuple(found)
 
     # }}}
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return, by bisection, a place in (*low*, *high*] at which *holds* becomes true."""
+    """Return, by bisection, an index in (*low*, *high*] at which *holds* becomes true."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -23,7 +23,7 @@ from loopyperf.predict.estimate import predictor as predictor_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.search.task import (
     BOUNDED,
-    LOOKED_AT,
+    CHECKED_VARIANTS,
     Sizes,
     SizesSeen,
     Task,
@@ -66,7 +66,9 @@ class _Bound:
 
 def order_of_asking(number: int) -> list[int]:
     """Return the order in which *number* variants are processed; it starts with some from all over the list."""
-    first = [number * place // LOOKED_AT for place in range(LOOKED_AT)] if number > LOOKED_AT else []
+    first = (
+        [number * index // CHECKED_VARIANTS for index in range(CHECKED_VARIANTS)] if number > CHECKED_VARIANTS else []
+    )
     return [*first, *sorted(set(range(number)) - set(first))]
 
 
@@ -93,7 +95,7 @@ class Cascade:
         self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
         self._bounds = dict.fromkeys((variant.name for variant in self.variants), _Bound())
-        self._places = {variant.name: place for place, variant in enumerate(self.variants)}
+        self._places = {variant.name: index for index, variant in enumerate(self.variants)}
         self._turn = {self.variants[place].name: turn for turn, place in enumerate(self._turns)}
         self._waiting = 0
         self._times: list[float] = []

@@ -33,9 +33,9 @@ MAX_LEADERS = 4
 """points that are measured again in turns"""
 ROUNDS = 3
 """turns of each leader"""
-LEADING = 1.02
+LEADER_RATIO = 1.02
 """time of a leader over the least time, at most"""
-SLOW = 1.5
+SLOW_RATIO = 1.5
 """time over the least time from which a point is not run more often"""
 
 
@@ -145,7 +145,7 @@ class Measuring:
         """Measure the fastest points again, in turns, and return them, fastest first."""
         seconds = self.seconds
         best = min(seconds.values())
-        leading = sorted((name for name in seconds if seconds[name] <= LEADING * best), key=seconds.__getitem__)
+        leading = sorted((name for name in seconds if seconds[name] <= LEADER_RATIO * best), key=seconds.__getitem__)
         leading = leading[:MAX_LEADERS]
         runs = self._protocol.dropped + self._protocol.fewest
         for turn in range(ROUNDS):
@@ -180,7 +180,7 @@ class Measuring:
 
     def _timed(self, case: BenchmarkCase) -> MeasuredTimes:
         """Return the times of *case*, few of them if it is slow compared with the fastest point."""
-        limit = SLOW * min(self.seconds.values()) if self._takes else float("inf")
+        limit = SLOW_RATIO * min(self.seconds.values()) if self._takes else float("inf")
 
         def further(samples: Sequence[float]) -> int:
             if not samples:

@@ -86,7 +86,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-LOOKED_AT = 8
+CHECKED_VARIANTS = 8
 """number of variants that determine which sizes exist"""
 
 Sizes = Mapping[str, Any]
@@ -122,17 +122,17 @@ class SizesSeen:
     def note(self, variant: str, answer: Estimate | Unanswered, variants: int) -> None:
         """Record the result of *variant*, one of so many *variants*.
 
-        Raises :class:`ParameterError` if, of :data:`LOOKED_AT` variants or of all, none takes one of the given sizes,
-        or all lack another size.
+        Raises :class:`ParameterError` if, of :data:`CHECKED_VARIANTS` variants or of all, none takes one of the given
+        sizes, or all lack another size.
         """
-        if variant in self._answered or len(self._taken) >= LOOKED_AT:
+        if variant in self._answered or len(self._taken) >= CHECKED_VARIANTS:
             return
         self._answered.add(variant)
         takes = answer.takes if isinstance(answer, Unanswered) else frozenset(answer.sizes)
         if takes is not None:
             self._taken.append(takes)
             self._lacking.append(answer.lacks if isinstance(answer, Unanswered) else frozenset())
-        if self._taken and (len(self._taken) == LOOKED_AT or len(self._answered) == variants):
+        if self._taken and (len(self._taken) == CHECKED_VARIANTS or len(self._answered) == variants):
             self._check()
 
     def _check(self) -> None:

@@ -35,7 +35,7 @@ DRAWS = 1000
 """draws from the joint distribution of all points"""
 MAX_JOINT = 256
 """points in these draws: those that are most probably the fastest"""
-SUCCESS = 0.9
+SUCCESS_PRIOR = 0.9
 """probability that a point can be measured; it weighs as much as one measurement of the same point"""
 SEED = 0
 
@@ -167,7 +167,7 @@ class Tuner:
         apart = _squared_distances(self.candidates.choices[rows], self.candidates.choices[tried])
         weights = np.exp(-apart / (2 * self.prior.choices_reach**2))
         succeeded = weights[:, : len(self.seconds)].sum(axis=1)
-        return (SUCCESS + succeeded) / (1 + weights.sum(axis=1))
+        return (SUCCESS_PRIOR + succeeded) / (1 + weights.sum(axis=1))
 
     def _marginals(self, rows: Points) -> tuple[Floats, Floats, Floats, float]:
         """Return mean and scale of ln of the time of each of *rows*, given the measured times.

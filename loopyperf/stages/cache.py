@@ -49,14 +49,14 @@ from loopyperf.stages.cache_keys import content_key
 from loopyperf.units import duration
 
 LOG = logging.getLogger("loopyperf")
-SLOW = 1.0
+SLOW_SECONDS = 1.0
 """seconds; longer computations are logged as information, shorter ones for debugging"""
 
-LOOKS = 64
+CHECKS_PER_LIMIT = 64
 """mean number of checks while as many bytes are written as the limit"""
-FILLED = 0.75
+KEPT_SHARE = 0.75
 """share of the limit that a check leaves; sixteen more checks are due on average while the rest fills"""
-LEFT_OVER = 3600.0
+ABANDONED_SECONDS = 3600.0
 """age in seconds after which an incomplete file is considered abandoned"""
 WRITING = ".writing-"
 """prefix of the names of incomplete files"""
@@ -130,17 +130,17 @@ def make_room(written: Path, nbytes: int, limit: int) -> None:
 
     The file name is a digest, so it serves as the random number.
     """
-    if int(written.name[:8], 16) < 2**32 * LOOKS * on_disk(nbytes) / limit:
+    if int(written.name[:8], 16) < 2**32 * CHECKS_PER_LIMIT * on_disk(nbytes) / limit:
         trim(written.parent, limit)
 
 
 def trim(folder: Path, limit: int) -> None:
-    """Remove abandoned incomplete files, then least recently used files until :data:`FILLED` of *limit* is left."""
+    """Remove abandoned incomplete files, then least recently used files until :data:`KEPT_SHARE` of *limit* is left."""
     found = entries(folder)
-    stale = [each for each in found if not each.is_whole and each.used < time.time() - LEFT_OVER]
+    stale = [each for each in found if not each.is_whole and each.used < time.time() - ABANDONED_SECONDS]
     remove(stale)
     whole = sorted((each for each in found if each.is_whole), key=lambda each: (each.used, each.path))
-    excess = sum(each.nbytes for each in whole) - FILLED * limit
+    excess = sum(each.nbytes for each in whole) - KEPT_SHARE * limit
     for each in whole:
         if excess <= 0:
             break
@@ -155,7 +155,7 @@ LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
 LIMIT = 256 * 2**20
 """default maximum size of the cache folder in bytes of disk, about 60,000 files"""
 
-MOST = 64 * 2**20
+MAX_FILE_BYTES = 64 * 2**20
 """maximum bytes of a file to read; loopyperf writes no larger file"""
 BYTES = re.compile("[0-9]{1,18}")
 """syntax of a number of bytes"""
@@ -206,7 +206,7 @@ def read_entry(folder: Path, key: str) -> bytes | None:
     """Return the content stored under *key*; None for a miss."""
     path = _file(folder, key)
     try:
-        digest, _, transcript = read_bytes(path, MOST).partition(b"\n")
+        digest, _, transcript = read_bytes(path, MAX_FILE_BYTES).partition(b"\n")
     except OSError:
         return None
     if digest != _digest(path, transcript):
@@ -417,7 +417,7 @@ class Lookup(Generic[Found]):
         """Return *made*, the missing result; keep it, and log the time since the lookup."""
         if self.key is not None:
             seconds = perf_counter() - self.started
-            level = logging.INFO if seconds >= SLOW else logging.DEBUG
+            level = logging.INFO if seconds >= SLOW_SECONDS else logging.DEBUG
             LOG.log(level, "%s: not in the cache, computed in %s", self.kind.name, duration(seconds))
             if self.folder is not None and self.kind.transcribed is not None:
                 with suppress(msgspec.ValidationError):

@@ -141,7 +141,7 @@ def test_task_over_the_time_limit_is_stopped_and_others_complete(is_parallel):
 
 
 def test_task_that_ignores_its_timeout_is_stopped_in_another_process(monkeypatch):
-    monkeypatch.setattr(workers, "GRACE", 0.5)
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 0.5)
     with ProcessPoolExecutor(1) as executor:
         runner = TaskRunner(ignoring_interruptions, executor, limit=0.5)
         found = run_tasks(runner, [1, 3])
@@ -200,15 +200,15 @@ class SilentExecutor(Executor):
 
 
 def test_unresponsive_executor_is_abandoned(monkeypatch):
-    monkeypatch.setattr(workers, "GRACE", 0.2)
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 0.2)
     runner = TaskRunner(doubled, SilentExecutor(2), limit=0.3)
     assert run_tasks(runner, list(range(6))) == {each: 2 * each for each in range(6)}
     assert runner.notes == ["no worker of the executor responded within 0.5 s; the executor was abandoned"]
 
 
 def test_first_result_of_an_executor_may_take_longer(monkeypatch):
-    monkeypatch.setattr(workers, "GRACE", 0.2)
-    monkeypatch.setattr(workers, "START", 1.0)
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "FIRST_RESULT_SECONDS", 1.0)
     runner = TaskRunner(doubled, SilentExecutor(0), limit=0.3)
     assert run_tasks(runner, [1, 2]) == {1: 2, 2: 4}
     assert runner.notes == ["no worker of the executor responded within 1.5 s; the executor was abandoned"]
