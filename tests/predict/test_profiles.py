@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import lzma
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -65,10 +64,7 @@ def by_launch(**changed: str) -> str:
     )
 
 
-FORMS: Mapping[str, str] = {
-    "page details": by_metric(),
-    "page raw": by_launch(),
-}
+FORMS = {"page details": by_metric(), "page raw": by_launch()}
 
 
 @pytest.fixture

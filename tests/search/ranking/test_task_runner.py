@@ -7,7 +7,8 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from threading import Lock, Thread
 
 import pytest
@@ -129,15 +130,13 @@ def test_number_of_tasks_in_flight_is_limited():
     assert len(done) == 20
 
 
-@pytest.mark.parametrize("is_parallel", [False, True])
-def test_task_over_the_time_limit_is_stopped_and_others_complete(is_parallel):
-    tasks = [1, 3, 2]
-    if is_parallel:
-        with ProcessPoolExecutor(1) as executor:
-            found = run_tasks(TaskRunner(tenth, executor, limit=0.5), tasks)
-    else:
-        found = run_tasks(TaskRunner(tenth, limit=0.5), tasks)
+@pytest.mark.parametrize("pool", [nullcontext, partial(ProcessPoolExecutor, 1), partial(ThreadPoolExecutor, 1)])
+def test_task_over_the_time_limit_is_stopped_and_others_complete(pool):
+    with pool() as executor:
+        runner = TaskRunner(tenth, executor, limit=0.5)
+        found = run_tasks(runner, [1, 3, 2])
     assert found == {1: 0.1, 2: 0.2, 3: Unanswered("timed out after 0.5 s")}
+    assert runner.notes == []
 
 
 def test_task_that_ignores_its_timeout_is_stopped_in_another_process(monkeypatch):
@@ -167,14 +166,6 @@ def test_tasks_run_without_an_executor_that_was_shut_down():
     runner = TaskRunner(doubled, executor)
     assert run_tasks(runner, [1, 2]) == {1: 2, 2: 4}
     assert len(runner.notes) == 1
-
-
-def test_thread_workers_keep_the_time_limit():
-    with ThreadPoolExecutor(1) as executor:
-        runner = TaskRunner(tenth, executor, limit=0.5)
-        found = run_tasks(runner, [3, 1, 2])
-    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("timed out after 0.5 s")}
-    assert runner.notes == []
 
 
 def test_thread_keeps_the_time_limit_without_an_executor():
