@@ -39,7 +39,7 @@ FAILURES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TuningStep:
     """A point that was selected for measurement."""
 
     name: str
@@ -71,7 +71,7 @@ class Tuning(Tabular):
     """its measured seconds; if nothing was measured, its predicted seconds"""
     leaders: tuple[Leader, ...]
     """the fastest points with the summary of all their runs, which were taken in turns; fastest first"""
-    trail: tuple[Step, ...]
+    trail: tuple[TuningStep, ...]
     """selected points in order"""
     regret: float
     """relative distance of the fastest time from the least time of the space, which holds with :attr:`probability`"""
@@ -319,7 +319,7 @@ class _Tuned:
     def __init__(self, exploration: PredictedSpace, regret: float, probability: float, started: float) -> None:
         """Start with the predictions of *exploration*, which started at the time *started*."""
         self.exploration = exploration
-        self.trail: list[Step] = []
+        self.trail: list[TuningStep] = []
         self.ended = "no backend"
         self.leaders: tuple[Leader, ...] = ()
         self._points, candidates = exploration.candidates()
@@ -385,7 +385,7 @@ class _Tuned:
                 measuring.record_decision(variant.name, predicted, None if remaining == inf else remaining)
             seconds, reason = measuring.seconds.get(variant.name), measuring.failures.get(variant.name, "")
             self.tuner.tell(index, seconds)
-            self.trail.append(Step(variant.name, space.choice(point), predicted, seconds, reason, remaining))
+            self.trail.append(TuningStep(variant.name, space.choice(point), predicted, seconds, reason, remaining))
             if seconds is not None:
                 first = first or variant
                 if index == self.tuner.best:
