@@ -3,8 +3,8 @@
 The script measures all variants once on the local OpenCL device, and appends a line of JSON for each to FILE; it skips
 variants that FILE already contains. It then ranks them by the fit of the device (or by ``--fit``), with all caches off.
 It prints the rank correlation; the measured times, relative to the fastest variant, of the variant that is predicted to
-be fastest, of the best of the first eight, and of the best of the shortlist; and the time of ranking relative to that
-of compiling and measuring all variants.
+be fastest, and of the best of the first eight; and the time of ranking relative to that of compiling and measuring all
+variants.
 
     POCL_MAX_PTHREAD_COUNT=1 .venv/bin/python benchmarks/ranking.py FILE [--n 256] [--fit FIT] [--model MODEL] \
         [--workers 1]
@@ -81,15 +81,12 @@ def figures(ranking: lpp.Ranking, found: Mapping[str, dict]) -> dict[str, str]:
     names = [name for name in ranking.order if name in found]
     predicted = np.array([ranking.seconds[name] for name in names])
     measured = np.array([found[name]["seconds"] for name in names])
-    shortlisted = [names.index(name) for name in ranking.shortlist().names if name in found]
     return {
         "Spearman": f"{spearman(predicted, measured):.2f}",
         "median abs ln": f"{median_log_error(predicted, measured):.2f}",
         "spread": f"{measured.max() / measured.min():.1f}",
         "top 1": f"{regret(predicted, measured):.2f}",
         "best of top 8": f"{measured[:8].min() / measured.min():.2f}",
-        "shortlist": f"{len(shortlisted)}",
-        "best of shortlist": f"{measured[shortlisted].min() / measured.min():.2f}",
     }
 
 

@@ -11,14 +11,14 @@ import argparse
 import pickle
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import loopy as lp
 import numpy as np
 from parts.tables import show, table
-from parts.titan_v import DEVICE, FEWEST, FIGURES, Row, add_files, figures, gathered, measured_kernels, observed
+from parts.titan_v import DEVICE, FIGURES, Row, add_files, figures, gathered, measured_kernels, observed
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import folds
@@ -27,8 +27,6 @@ from loopyperf.calibration.fitting import CANDIDATES, cross_validate, fit_observ
 from loopyperf.calibration.problem import Observation
 
 PIPELINES = [each for each in CANDIDATES if each.name == "overlap of pipelines"]
-REGRET, PROBABILITIES = 0.05, (0.5, 0.8, 0.9)
-"""arguments of the shortlists"""
 LIMIT = 300.0
 """time limit per kernel, in seconds"""
 
@@ -47,27 +45,6 @@ def ranked(
     return lpp.rank(variants, fit=fit, executor=workers, time_limit=LIMIT, parameters=rows[members[0]]["sizes"])
 
 
-def check_shortlists(
-    ranking: lpp.Ranking, measured: Mapping[str, float], hits: Mapping[float, list[tuple[bool, int]]]
-) -> None:
-    """Append to *hits*, by probability, whether the shortlist has a kernel that is fast enough, and its length."""
-    fastest = min(measured[name] for name in ranking.order)
-    for probability in PROBABILITIES:
-        names = ranking.shortlist(REGRET, probability).names
-        has_fast_one = min(measured[name] for name in names) <= (1 + REGRET) * fastest
-        hits[probability].append((has_fast_one, len(names)))
-
-
-def print_shortlists(hits: Mapping[float, list[tuple[bool, int]]]) -> None:
-    """Print the share of shortlists with a kernel that is fast enough, and their mean length."""
-    for probability, found in hits.items():
-        has_fast, lengths = zip(*found, strict=True)
-        print(
-            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(has_fast):.0%} of {len(has_fast)} "
-            f"contain a kernel that is fast enough; mean length {np.mean(lengths):.1f}"
-        )
-
-
 def main() -> None:
     """Rank the held-out groups of each fold."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -84,7 +61,6 @@ def main() -> None:
     provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
     seconds: dict[str, float] = {}
     failures: Counter[str] = Counter()
-    hits: dict[float, list[tuple[bool, int]]] = defaultdict(list)
     elapsed = 0.0
     with ProcessPoolExecutor(options.workers) as workers:
         for fold in folds([row.kernel_class for row in observations]):
@@ -95,8 +71,6 @@ def main() -> None:
                 elapsed += time.perf_counter() - begin
                 seconds |= ranking.seconds
                 failures.update(ranking.failures.values())
-                if len(ranking.order) >= FEWEST:
-                    check_shortlists(ranking, {row.label: row.seconds for row in groups[name]}, hits)
     ranked_rows = [row for row in observations if row.label in seconds]
     found = table("", *FIGURES)
     found.add_row("rank", *figures(np.array([seconds[row.label] for row in ranked_rows]), ranked_rows))
@@ -106,7 +80,6 @@ def main() -> None:
     show(found)
     rate = len(ranked_rows) / elapsed
     print(f"{len(ranked_rows)} variants in {len(chosen)} groups, {rate:.2f} per second with {options.workers} workers")
-    print_shortlists(hits)
     print(f"not ranked: {dict(failures) or 'none'}")
 
 

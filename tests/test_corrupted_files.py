@@ -40,7 +40,7 @@ from loopyperf.models.profiler_counters import Counters
 from loopyperf.models.result import ModelTime
 from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled
-from tests.stages.test_profiles import FORMS as PROFILES
+from tests.predict.test_profiles import FORMS as PROFILES
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "100"))
 """number of changed files of each kind"""
@@ -308,8 +308,6 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Document], bytes], Calla
     "archive.xz": (by_archive, as_xz_lines, lambda content: lines_of(lzma.decompress(content))),
     "page details": (by_profile, as_cells, cells_of),
     "page raw": (by_profile, as_cells, cells_of),
-    "KTT": (by_profile, as_json, json.loads),
-    "benchmark_hub": (by_profile, as_json, json.loads),
     "answer": (by_answer, as_json, lambda content: {"answer": json.loads(content)}),
 }
 SUFFIXES = {"description": ".toml", "archive": ".jsonl", "archive.xz": ".jsonl.xz"}

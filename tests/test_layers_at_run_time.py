@@ -26,7 +26,6 @@ Upward = tuple[str, str, str]
 
 KNOWN_UPWARD_CALLS = {
     ("models/result.py", "_ExplainedLater.__getattr__", "predict"): "a search reads thousands of times and few reasons",
-    ("stages/cache.py", "_computed", "predict"): "the cache calls what computes a missing result",
     ("executors.py", "limited", "search"): "a time limit calls the task that it limits",
 }
 """remaining upward calls; do not add any"""

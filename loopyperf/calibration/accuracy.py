@@ -272,7 +272,7 @@ def assess(predictions: Iterable[Prediction]) -> Accuracy:
 MAX_FOLDS = 10
 """maximum number of folds; with more kernel classes, several are held out together"""
 
-Places = list[int]
+Indices = list[int]
 """row indices, ascending"""
 
 
@@ -297,11 +297,11 @@ def folds(classes: Sequence[str], most: int = MAX_FOLDS) -> list[set[str]]:
     return found
 
 
-def splits(classes: Sequence[str], most: int = MAX_FOLDS) -> list[tuple[Places, Places]]:
+def splits(classes: Sequence[str], most: int = MAX_FOLDS) -> list[tuple[Indices, Indices]]:
     """Return the indices of training and test rows for each fold of :func:`folds`."""
     every = range(len(classes))
     return [
-        ([place for place in every if classes[place] not in fold], [place for place in every if classes[place] in fold])
+        ([index for index in every if classes[index] not in fold], [index for index in every if classes[index] in fold])
         for fold in folds(classes, most)
     ]
 
@@ -345,7 +345,7 @@ class Uncertainty(msgspec.Struct, frozen=True):
         size = len(self.columns) + 1
         if len(self.covariance) != size or any(len(row) != size for row in self.covariance):
             raise ValueError(f"the covariance of {size - 1} columns and the sharpness must have {size} rows of {size}")
-        if any(row[place] < 0 for place, row in enumerate(self.covariance)):
+        if any(row[index] < 0 for index, row in enumerate(self.covariance)):
             raise ValueError("variances must be >= 0")
 
     def half_width(self, leverage: Vector, level: float = LEVEL) -> Vector:
@@ -360,19 +360,19 @@ class Uncertainty(msgspec.Struct, frozen=True):
         """
         deviations = np.sqrt(np.diagonal(self.covariance))
         factor = quantile(self.scores, level)
-        return {name: factor * float(each) for name, each in zip(self.columns, deviations, strict=False)}
+        return {name: factor * float(deviation) for name, deviation in zip(self.columns, deviations, strict=False)}
 
     def leverage(self, fit: Fitted, times: Sensitivity) -> Vector:
         """Return the leverages h of kernels whose *times* *fit* predicts."""
         order = tuple(fit.weights)
-        places = [*map(order.index, self.columns), len(order)]
-        return leverages(times.gradient[:, places], np.array(self.covariance))
+        indices = [*map(order.index, self.columns), len(order)]
+        return leverages(times.gradient[:, indices], np.array(self.covariance))
 
 
 def quantile(scores: Sequence[float], level: float = LEVEL) -> float:
     """Return the ⌈(n + 1)·level⌉-th of n ascending *scores*; infinity if there are too few."""
-    place = math.ceil((len(scores) + 1) * level) - 1
-    return scores[place] if place < len(scores) else math.inf
+    index = math.ceil((len(scores) + 1) * level) - 1
+    return scores[index] if index < len(scores) else math.inf
 
 
 # }}}

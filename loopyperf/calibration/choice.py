@@ -52,7 +52,12 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
 def fit_with_notes(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
     """Return the fit that :func:`chosen_fit` finds, and a note if other backends have fits too."""
     fit = chosen_fit(model, device, None, backend)
-    return fit, () if backend is not None else _choice_note(fit)
+    others = () if backend is not None else other_backends(fit)
+    if not others:
+        return fit, ()
+    named = " and ".join(map(repr, others))
+    through = _backend_in_words(fit)
+    return fit, (f"using the fit measured through {through}; another exists for {named} (backend=... selects it)",)
 
 
 def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
@@ -117,15 +122,6 @@ def _described(name: str | None) -> Device | None:
         return None
 
 
-def _choice_note(fit: Fit) -> tuple[str, ...]:
-    """Return a note about *fit*'s backend if there are fits of other backends, which was not specified."""
-    others = " and ".join(map(repr, other_backends(fit)))
-    if not others:
-        return ()
-    through = _backend_in_words(fit)
-    return (f"using the fit measured through {through}; another exists for {others} (backend=... selects it)",)
-
-
 def _backend_in_words(fit: Fit) -> str:
     return repr(fit.backend) if fit.backend else "an unknown backend"
 
@@ -160,7 +156,7 @@ def _check_requested(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit is of model {fit.model!r}, but {model!r} was requested; request the fit's model, or pass a fit "
             f"of {model!r}"
         )
-    if device is not None and not _is_of(fit, slug_of(device)):
+    if device is not None and not is_one_device(fit.slug, slug_of(device)):
         raise FitFileError(
             f"the fit is for device {fit.slug!r}, but {device!r} was requested; pass only the fit or only the device"
         )
@@ -169,10 +165,6 @@ def _check_requested(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit was measured through {_backend_in_words(fit)}, but {backend!r} was requested; omit the "
             "backend, or pass another fit"
         )
-
-
-def _is_of(fit: Fit, slug: str) -> bool:
-    return is_one_device(fit.slug, slug)
 
 
 def _resolved(device: str | None) -> str:

@@ -215,7 +215,8 @@ def fit(
     rows = checked_rows(measurements)
     check_executor(executor)
     check_time_limit(time_limit)
-    observations = _observed(rows, counting, known, executor, time_limit, on_failure)
+    tasks: list[Task] = [(row, counting, known, time_limit) for row in rows]
+    observations = analysed(_observation, tasks, rows, executor, on_failure)
     candidates = regularized_toward(believed, observations) if believed else possible(observations, model)
     origin = f"{source}; regularized toward the fit of {believed.slug}" if believed else source
     fits = fit_observations(given_provenance(named, known, counting, origin), observations, candidates)
@@ -307,18 +308,6 @@ def _row(row: object, number: int) -> Measured:
     if not isinstance(seconds, Real) or not (isfinite(float(seconds)) and float(seconds) > 0):
         raise CalibrationError(f"row {number}: seconds must be a positive number; got {seconds!r:.80}")
     return found
-
-
-def _observed(
-    rows: Sequence[Measured],
-    counting: Counting,
-    device: Device | None,
-    executor: Executor | None,
-    time_limit: float | None,
-    on_failure: Callable[[Measured, LoopyperfError], None] | None,
-) -> list[Observation]:
-    tasks: list[Task] = [(row, counting, device, time_limit) for row in rows]
-    return analysed(_observation, tasks, rows, executor, on_failure)
 
 
 def analysed(

@@ -160,7 +160,7 @@ def _no_fit(slug: str, model: str) -> LoopyperfError:
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
     way_out = without_fit(slug)
     if not way_out:
-        known = sorted({*known, *(each.slug for each in known_descriptions())})
+        known = sorted({*known, *(known_file.slug for known_file in known_descriptions())})
     nearest = nearest_first(slug, known)
     if not way_out:
         return (

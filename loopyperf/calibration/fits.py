@@ -421,13 +421,13 @@ def novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity)
     them. A decade beyond a column's measured range counts as much as all errors of the model within it, scaled by the
     column's share of the time. A pipeline without a weight has the variance of the regularization.
     """
-    places = {name: place for place, name in enumerate(names)}
+    indices = {name: index for index, name in enumerate(names)}
     decades = np.zeros_like(found.shares)
     for column, name in enumerate(found.columns):
-        if name in places and name in fit.ranges:
+        if name in indices and name in fit.ranges:
             least, most = fit.ranges[name]
             if 0 < least <= most:
-                own = amounts[:, places[name]]
+                own = amounts[:, indices[name]]
                 known = np.where(own > 0, own, least)
                 decades[:, column] = np.log10(np.maximum(known / most, 1)) + np.log10(np.maximum(least / known, 1))
     beyond = (np.abs(found.shares) * decades).sum(axis=1)
@@ -445,7 +445,7 @@ def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> tuple[str, ...
 
 
 def _columns(names: Sequence[str], marked: NDArray[np.bool_]) -> tuple[str, ...]:
-    return tuple(sorted({names[place] for place in np.nonzero(marked)[1].tolist()}))
+    return tuple(sorted({names[index] for index in np.nonzero(marked)[1].tolist()}))
 
 
 def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bool_]:

@@ -116,7 +116,7 @@ class Validated:
 
     def better(self, model: str | None = None) -> FitRecipe:
         """Return the candidate that generalizes best, of *model* if given."""
-        named = [name for name, each in self.candidates.items() if model in (None, each.model)]
+        named = [name for name, candidate in self.candidates.items() if model in (None, candidate.model)]
         return self.candidates[self.table.best(named)]
 
 
@@ -164,12 +164,12 @@ def _out_of_fold(
     unknown: list[tuple[str, ...]] = [()] * len(rows)
     for fold, problem in posed:
         solution = candidate.solve(problem)
-        places = [place for place, row in enumerate(rows) if row.kernel_class in fold]
-        amounts = [rows[place].amounts(candidate.basis) for place in places]
-        seconds[places] = solution.seconds(amounts)
-        leverages[places] = solution.leverages(amounts)
-        for place, each in zip(places, amounts, strict=True):
-            unknown[place] = solution.unknown(each)
+        indices = [index for index, row in enumerate(rows) if row.kernel_class in fold]
+        amounts = [rows[index].amounts(candidate.basis) for index in indices]
+        seconds[indices] = solution.seconds(amounts)
+        leverages[indices] = solution.leverages(amounts)
+        for index, amount in zip(indices, amounts, strict=True):
+            unknown[index] = solution.unknown(amount)
     return OutOfFold(seconds, leverages, tuple(unknown))
 
 
@@ -189,16 +189,17 @@ def _table(rows: Sequence[Observation], left_out: Mapping[str, OutOfFold]) -> Cr
 
 
 def _of_class(name: str, rows: Sequence[Observation], left_out: Mapping[str, OutOfFold]) -> ClassErrors:
-    places = [place for place, row in enumerate(rows) if row.kernel_class == name]
-    missing = {place: {each for found in left_out.values() for each in found.unknown[place]} for place in places}
-    predictable = [place for place in places if not missing[place]]
+    indices = [index for index, row in enumerate(rows) if row.kernel_class == name]
+    missing = {index: {each for found in left_out.values() for each in found.unknown[index]} for index in indices}
+    predictable = [index for index in indices if not missing[index]]
     return ClassErrors(
         kernel_class=name,
-        observations=len(places),
+        observations=len(indices),
         predictable=len(predictable),
         errors={
             candidate: geometric_mean(
-                abs(found.seconds[place] - rows[place].seconds) / rows[place].seconds for place in predictable or places
+                abs(found.seconds[index] - rows[index].seconds) / rows[index].seconds
+                for index in predictable or indices
             )
             for candidate, found in left_out.items()
         },
@@ -318,7 +319,7 @@ def make_fit(
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
     plain = int if problem.basis == "counts" else float  # JSON does not support NumPy's integers
     amounts = [row.amounts(problem.basis) for row in problem.observations]
-    every = {name: [each.get(name, 0) for each in amounts] for name in problem.properties}
+    every = {name: [amount.get(name, 0) for amount in amounts] for name in problem.properties}
     ranges = {name: (plain(min(filter(None, values))), plain(max(values))) for name, values in every.items()}
     magnitudes = [abs(residual) for residual in solution.residuals]
     return Fit(

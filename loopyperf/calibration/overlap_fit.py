@@ -315,7 +315,10 @@ def solve(
     :raises CalibrationError: *ridge* or *tolerance* is out of range.
     """
     ridge = (RIDGE if non_negative else 0.0) if ridge is None else ridge
-    _check_options(ridge, tolerance)
+    if not (math.isfinite(ridge) and ridge >= 0):
+        raise CalibrationError(f"ridge must be a number >= 0, for example {RIDGE}, got {ridge}")
+    if not 0 < tolerance < 1:
+        raise CalibrationError(f"tolerance must be between 0 and 1, for example {TOLERANCE}, got {tolerance}")
     kept, undetermined = separated(problem, tolerance)
     names = [problem.properties[column] for column in kept]
     matrix = problem.matrix[:, kept]
@@ -348,13 +351,6 @@ def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:
     augmented = np.vstack([columns, ridge * np.eye(width)])
     target = np.concatenate([np.ones(rows), np.zeros(width)])
     return (non_negative_least_squares if non_negative else least_squares)(augmented, target)
-
-
-def _check_options(ridge: float, tolerance: float) -> None:
-    if not (math.isfinite(ridge) and ridge >= 0):
-        raise CalibrationError(f"ridge must be a number >= 0, for example {RIDGE}, got {ridge}")
-    if not 0 < tolerance < 1:
-        raise CalibrationError(f"tolerance must be between 0 and 1, for example {TOLERANCE}, got {tolerance}")
 
 
 # }}}

@@ -62,10 +62,10 @@ def unfitted_base(name: str) -> Base:
     """Return the base model *name* that is not fitted: the examples contain its predictions."""
 
     def given(examples: Sequence[Example]) -> Vector:
-        silent = [str(each.observation) for each in examples if each.base is None]
+        silent = [str(example.observation) for example in examples if example.base is None]
         if silent:
             raise CalibrationError(f"the base model's prediction of {silent[0]} is missing; pass its seconds")
-        return np.array([each.base for each in examples], dtype=np.float64)
+        return np.array([example.base for example in examples], dtype=np.float64)
 
     return Base(name, lambda examples: given)
 
@@ -75,8 +75,8 @@ def fitted_base(candidate: FitRecipe) -> Base:
     basis = candidate.basis
 
     def fitted(examples: Sequence[Example]) -> Answers:
-        solution = candidate.solve(pose_problem((each.observation for each in examples), basis))
-        return lambda rows: solution.seconds([each.observation.amounts(basis) for each in rows])
+        solution = candidate.solve(pose_problem((example.observation for example in examples), basis))
+        return lambda rows: solution.seconds([row.observation.amounts(basis) for row in rows])
 
     return Base(candidate.name, fitted)
 
@@ -84,9 +84,9 @@ def fitted_base(candidate: FitRecipe) -> Base:
 def out_of_fold(base: Base, examples: Sequence[Example]) -> Vector:
     """Return the seconds that *base* predicts for each example when fitted to examples of other classes."""
     found = np.zeros(len(examples))
-    for known, held_out in splits([each.observation.kernel_class for each in examples]):
-        answers = base.fitted([examples[place] for place in known])
-        found[held_out] = answers([examples[place] for place in held_out])
+    for known, held_out in splits([example.observation.kernel_class for example in examples]):
+        answers = base.fitted([examples[index] for index in known])
+        found[held_out] = answers([examples[index] for index in held_out])
     return found
 
 
@@ -117,12 +117,12 @@ class Names:
     def of(cls, examples: Sequence[Example]) -> "Names":
         """Return the features that all examples have, and the amounts that any example has."""
         told = [name for name in examples[0].features.told if all(name in each.features.told for each in examples)]
-        amounts = {name for each in examples for name in each.features.amounts}
+        amounts = {name for example in examples for name in example.features.amounts}
         return cls(tuple(sorted(told)), tuple(sorted(amounts)))
 
     def matrix(self, examples: Sequence[Example]) -> Matrix:
         """Return the features of *examples*, one row each."""
-        return np.array([each.features.vector(self.told, self.amounts) for each in examples])
+        return np.array([example.features.vector(self.told, self.amounts) for example in examples])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,8 @@ def cross_validated(base: Base, examples: Sequence[Example], most: int = MAX_FOL
     Raises :class:`CalibrationError` for fewer than three classes: one is held out, and another one of the rest.
     """
     alone, corrected = np.zeros(len(examples)), np.zeros(len(examples))
-    for known, held_out in splits([each.observation.kernel_class for each in examples], most):
-        taken, left = [examples[place] for place in known], [examples[place] for place in held_out]
+    for known, held_out in splits([example.observation.kernel_class for example in examples], most):
+        taken, left = [examples[index] for index in known], [examples[index] for index in held_out]
         lesson = Lesson.of(base, taken)
         alone[held_out] = base.fitted(taken)(left)
         correction = lesson.trained(lesson.searched()).predict(lesson.names.matrix(left))
@@ -175,7 +175,7 @@ def cross_validated(base: Base, examples: Sequence[Example], most: int = MAX_FOL
 
 def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
     """Return ln(measured/*seconds*) of each example, clipped to ±:data:`LARGEST`."""
-    measured = np.array([each.observation.seconds for each in examples])
+    measured = np.array([example.observation.seconds for example in examples])
     ratios = measured / np.maximum(seconds, np.finfo(float).tiny)
     return np.clip(np.log(ratios), -LARGEST, LARGEST)
 
@@ -196,7 +196,7 @@ def learn(provenance: Provenance, base: Base, examples: Sequence[Example], fit: 
     *fit* is the base's fit to all examples, if it is fitted. Raises :class:`CalibrationError` for fewer than three
     kernel classes.
     """
-    rows = [Example(each.observation, each.features.rounded(), each.base) for each in examples]
+    rows = [Example(example.observation, example.features.rounded(), example.base) for example in examples]
     classes = sorted({each.observation.kernel_class for each in rows})
     if len(classes) < MIN_CLASSES:
         raise CalibrationError(
@@ -233,7 +233,7 @@ def learn(provenance: Provenance, base: Base, examples: Sequence[Example], fit: 
 
 def scores(examples: Sequence[Example], judged: CrossValidated) -> dict[str, Score]:
     """Return the scores of the base alone and corrected."""
-    measured = np.array([each.observation.seconds for each in examples])
+    measured = np.array([example.observation.seconds for example in examples])
     left = logarithms(examples, judged.base)
 
     def score(seconds: Vector) -> Score:

@@ -110,7 +110,7 @@ def compare_command(kernel: str, occupancy: bool, form: Form, **options: Any) ->
     "--compare",
     "profile",
     type=settings.FILE,
-    help="Compare with this profile: the output of `ncu --csv`, or JSON from KTT.",
+    help="Compare with this profile: the output of `ncu --csv`.",
 )
 def counters_command(kernel: str, profile: Path | None, form: Form, **options: Any) -> None:
     """Predict the Nsight Compute metrics of a Loopy kernel.

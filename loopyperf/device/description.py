@@ -218,7 +218,7 @@ class Device(Shown, DescriptionTable):
     def report_text(self) -> ReportText:
         """Return a summary: name, architecture and the device's own numbers."""
         some = (str(quantity) for quantity in map(self.source, ("cores", "clock")) if quantity)
-        own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
+        own = [(statement.number, _in_words(statement), statement.meaning) for statement in self.statements]
         numbers = number_of(len(self._stated()), "number")
         return ReportText(
             question=self.slug,
@@ -232,7 +232,7 @@ class Device(Shown, DescriptionTable):
         return html_of(details(self.report_text().head, self.table.html()), html_lines(filter(None, [self.note])))
 
     def _stated(self) -> list[PublishedNumber]:
-        return [each for part in self.parts for each in part.statements]
+        return [statement for part in self.parts for statement in part.statements]
 
     def level(self, name: str) -> MemoryLevel:
         """Return the memory level *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if the device has none."""
@@ -297,12 +297,12 @@ class Device(Shown, DescriptionTable):
 
     def _measured(self, kind: str, dtype: str, field: LatencyField) -> InstructionTiming | None:
         name, row, similar = f"{kind} {dtype}".strip(), throughput_row(kind, dtype), None
-        for each in self.instructions:
-            if getattr(each, field) is not None:
-                if each.name == name:
-                    return each
-                if similar is None and row is not None and _row_of_named(each.name) == row:
-                    similar = each
+        for instruction in self.instructions:
+            if getattr(instruction, field) is not None:
+                if instruction.name == name:
+                    return instruction
+                if similar is None and row is not None and _row_of_named(instruction.name) == row:
+                    similar = instruction
         return similar
 
     def _no_latency(self, kind: str, dtype: str, field: LatencyField) -> MissingNumberError:

@@ -174,7 +174,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
 
 def unread() -> str:
     """Return a note about device files that cannot be read, one of which may be the missing device."""
-    found = (_read(each) for each in known_descriptions())
+    found = (_read(known_file) for known_file in known_descriptions())
     return "".join(f". Skipped: {one_line(each)}" for each in found if isinstance(each, DeviceFileError))
 
 
@@ -188,7 +188,7 @@ def _called(slug: str) -> Device | None:
         if is_there(path):
             return load_description(path)
     name = without_brand(slug)
-    for each in sorted(known_descriptions(), key=lambda each: each.origin != "user"):
+    for each in sorted(known_descriptions(), key=lambda known_file: known_file.origin != "user"):
         device = _read(each)
         if isinstance(device, Device) and name in names_without_brand(device):
             return device

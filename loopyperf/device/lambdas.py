@@ -93,12 +93,12 @@ def _stand_in(device: Device, level: str) -> InstructionTiming | None:
     """Return the measured load used for DRAM if *level* is DRAM without a latency of its own, else None."""
     if level != DRAM or device.level(level).latency is not None:
         return None
-    return next((each for each in device.instructions if each.name == COALESCED), None)
+    return next((instruction for instruction in device.instructions if instruction.name == COALESCED), None)
 
 
 def is_timed(device: Device) -> bool:
     """Return whether loads from DRAM were measured, so that they replace its bandwidth."""
-    return any(each.name == COALESCED and each.issue is not None for each in device.instructions)
+    return any(instruction.name == COALESCED and instruction.issue is not None for instruction in device.instructions)
 
 
 def bandwidth(memory: MemoryLevel) -> Quantity | None:
@@ -117,7 +117,7 @@ def with_traffic(device: Device, written: float) -> Device:
         return device
     pure, part = (read, written) if written <= 1 / 2 else (wrote, 1 - written)
     mixed = pure + (copied - pure) * 2 * part
-    levels = (replace(each, sustained_bandwidth=mixed) if each is dram else each for each in device.memory)
+    levels = (replace(level, sustained_bandwidth=mixed) if level is dram else level for level in device.memory)
     return replace(device, memory=tuple(levels))
 
 

@@ -218,7 +218,7 @@ class _Completion:
                 continue
             if row == "f16" and self.given.vendor == "NVIDIA" and (_position(self.given) or 0) < FIRST_WITH_HALVES:
                 continue
-            found = self._first(lambda other, row=row: _ratio(other.throughput, row))
+            found = self._first(lambda other, row=row: other.throughput.needed(row) / other.throughput.needed("f32"))
             if found:
                 ratio, other = found
                 share = "as f32" if ratio == 1 else f"{Fraction(ratio).limit_denominator(999)} of f32"
@@ -338,8 +338,8 @@ class _Completion:
 
     def _state(self, name: str, field: LatencyField, value: float, as_what: str) -> None:
         """Set a latency of the instruction *name*."""
-        others = [each for each in self.given.instructions if each.name != name]
-        own = [each for each in self.given.instructions if each.name == name]
+        others = [instruction for instruction in self.given.instructions if instruction.name != name]
+        own = [instruction for instruction in self.given.instructions if instruction.name == name]
         one = own[0] if own else InstructionTiming(slug=self.given.slug, place=f"instructions.{name}")
         self.given = replace(self.given, instructions=(*others, _with(one, field, value, as_what)))
 
@@ -364,10 +364,6 @@ class _Completion:
 
 def _with(part: Completed, name: str, value: float, as_what: str) -> Completed:
     return part.stating(**{name: Substitute(value, part.declared()[name].unit, as_what)})
-
-
-def _ratio(throughput: Throughput, row: Row) -> float:
-    return throughput.needed(row) / throughput.needed("f32")
 
 
 # {{{ levels of memory of a device

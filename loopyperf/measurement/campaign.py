@@ -238,29 +238,17 @@ class Campaign:
 
     def _measured(self, case: BenchmarkCase, repeats: int) -> Measurement:
         key = case.key("measurement")
-        while not self._is_settled(takes := self._archive.takes(key), repeats):
+        while len(takes := self._archive.takes(key)) <= repeats and (
+            not takes or self._watch.was_slow(standing(takes))
+        ):
             timing, yardstick = self._watch.watched(partial(measured, self._backend, case, self._protocol))
             self._recorded(case, "measurement", timing, len(takes) + 1, yardstick)
         return self._archive.completed[key]
 
-    def _is_settled(self, takes: Sequence[Measurement], repeats: int) -> bool:
-        return len(takes) > repeats or (bool(takes) and not self._watch.was_slow(standing(takes)))
-
     def _recorded(
         self, case: BenchmarkCase, kind: Kind, timing: MeasuredTimes, attempt: int = 1, yardstick: float | None = None
     ) -> Measurement:
-        measurement = Measurement(
-            run=self._archive.run.id,
-            kernel_class=case.kernel_class,
-            label=case.configuration.label,
-            sizes={name: int(value) for name, value in case.sizes.items()},
-            kind=kind,
-            samples=timing.wall,
-            device_samples=timing.device,
-            attempt=attempt,
-            yardstick=yardstick,
-            taken=datetime.now(UTC),
-        )
+        measurement = case.measurement(self._archive.run.id, kind, timing, attempt, yardstick)
         self._archive.append(*self._watch.records(), measurement)
         return measurement
 

@@ -1,7 +1,6 @@
 """How often a case is timed, and a drift monitor that tracks the device's speed with a reference kernel."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from time import sleep
 from typing import TypeVar
@@ -209,18 +208,7 @@ class DriftMonitor:
 
     def _next_repeat(self, case: BenchmarkCase) -> float:
         timing = self._backend.time(case, self._protocol.yardstick_runs)
-        self._pending.append(
-            Measurement(
-                run=self._archive.run.id,
-                kernel_class=REFERENCE,
-                label=case.configuration.label,
-                sizes=dict(case.sizes),
-                kind="yardstick",
-                samples=timing.wall,
-                device_samples=timing.device,
-                taken=datetime.now(UTC),
-            )
-        )
+        self._pending.append(case.measurement(self._archive.run.id, "yardstick", timing))
         return min(timing.wall)
 
     # }}}

@@ -139,7 +139,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_fiel
     @property
     def is_whole(self) -> bool:
         """Return whether all groups were run because fewer do not suffice; then there is nothing to learn."""
-        return all(each.samples.is_whole for each in self.programs)
+        return all(program.samples.is_whole for program in self.programs)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decision", tag_field="record"):
@@ -223,15 +223,15 @@ def standing(taken: Sequence[Measurement]) -> Measurement:
 # constant work.
 
 
-USUAL = 25
+USUAL_PERCENTILE = 25
 """percentile of the reference times regarded as usual; low, because a device may be slow for most of a campaign"""
-WITHIN = (16, 84)
+DEVIATION_PERCENTILES = (16, 84)
 """percentiles one standard deviation below and above the median of a normal distribution"""
 
 
 def usual(seconds: Sequence[float]) -> float:
     """Return the reference kernel's time in seconds on an undisturbed device, from all its times."""
-    return float(np.percentile(seconds, USUAL))
+    return float(np.percentile(seconds, USUAL_PERCENTILE))
 
 
 def noise_floor(seconds: Sequence[float]) -> float | None:
@@ -241,7 +241,7 @@ def noise_floor(seconds: Sequence[float]) -> float | None:
     """
     if len(seconds) < 2:
         return None
-    low, middle, high = np.percentile(seconds, [WITHIN[0], 50, WITHIN[1]])
+    low, middle, high = np.percentile(seconds, [DEVIATION_PERCENTILES[0], 50, DEVIATION_PERCENTILES[1]])
     return float((high - low) / 2 / middle)
 
 

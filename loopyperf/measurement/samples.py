@@ -37,24 +37,24 @@ SAMPLES = (2, 3)
 """multiples of Psat (Dao, section 5.1)"""
 MORE_SAMPLES = (2, 3, 4, 6)
 """multiples of Psat if groups differ, to separate the overhead of a group from its work"""
-DIFFERENT = 0.05
+UNEQUAL_WORK = 0.05
 """relative difference between the extrapolations by groups and by work above which more samples are taken"""
-RISE = 0.25
+MIN_RISE = 0.25
 """minimum relative increase from the first sample to the second. With half again as many groups it is 0.5, unless the
 launch or cache filling dominates; then larger samples are taken"""
-SHARE = 0.02
+MIN_TIME_SHARE = 0.02
 """minimum share of the predicted time for one run of all samples; below it, larger samples are taken, which cost
 little. With a small Psat, its multiples end before caches are full, and the clock barely resolves their times"""
-LONG = 0.01
+LONG_SAMPLE = 0.01
 """seconds that are enough for the largest sample, regardless of the predicted time"""
-MOST_AT_ONCE = 16
+MAX_GROWTH = 16
 """maximum factor by which samples grow in one step"""
 PROTOCOL = Protocol(runs=64, dropped=1, fewest=10, stable=0.01, budget=0.5)
 """repeats of a sample, until its fastest runs agree; the slope between two samples amplifies an error of either by
 four"""
-SLACK = 4096
+EXTRA_BYTES = 4096
 """extra bytes after those that a sample reads; compiled code may load for more work-items than exist"""
-LEAST_EVICTED, MOST_EVICTED = 2**16, 2**28
+MIN_EVICTED, MAX_EVICTED = 2**16, 2**28
 """limits of the bytes of other memory touched before a repeat, as the other groups would; a smaller amount does not
 affect caches, and a larger one exceeds all relevant caches"""
 
@@ -75,7 +75,7 @@ class SampledKernel:
 
     def notes(self, seconds: float) -> tuple[str, ...]:
         """Return the notes of an estimate of *seconds* from these samples: the doubts and the cost of sampling."""
-        runs = sum(len(each.samples.seconds) for each in self.programs)
+        runs = sum(len(program.samples.seconds) for program in self.programs)
         share = (self.seconds + runs * self.launching) / seconds
         cost = f"samples: one run of each takes {in_percent(share, 2)} of the predicted time; all runs took "
         return (*self.doubts, f"{cost}{duration(self.spent)}")
@@ -105,9 +105,9 @@ def take_samples(
 
     Psat is the maximum of the runtime's value and *described* (by program), because a sample that is too large only
     costs time and one that is too small is wrong. Samples are 2·Psat and 3·Psat, and also 4·Psat and 6·Psat if groups
-    differ, or these times a factor (see :data:`SHARE` and :data:`RISE`). If *multiples* of Psat are given, in ascending
-    order, the samples are those with fewer groups than the grid. A program with too few groups for its samples is run
-    on all of them.
+    differ, or these times a factor (see :data:`MIN_TIME_SHARE` and :data:`MIN_RISE`). If *multiples* of Psat are given,
+    in ascending order, the samples are those with fewer groups than the grid. A program with too few groups for its
+    samples is run on all of them.
 
     Raises :class:`MeasurementError` for a kernel that cannot be run, and :class:`BackendError` for a lost device.
     """
@@ -115,14 +115,14 @@ def take_samples(
     programs = task.backend.bound(task.case, nothing).programs
     published = described or {}
     samplers = [_Sampler(task, each, max(each.saturation, published.get(each.name, 0)), protocol) for each in programs]
-    found = [each.samples(multiples) for each in samplers]
-    gaps = [gap for each in samplers for gap in each.gaps]
+    found = [sampler.samples(multiples) for sampler in samplers]
+    gaps = [gap for sampler in samplers for gap in sampler.gaps]
     return SampledKernel(
         tuple(found),
         max(min(gaps, default=0.0), 0.0),
         sum(sum(each.samples.seconds) for each in found),
-        sum(each.spent for each in samplers),
-        (*_saturation_note(programs, published), *(each.unknown for each in samplers if each.unknown)),
+        sum(sampler.spent for sampler in samplers),
+        (*_saturation_note(programs, published), *(sampler.unknown for sampler in samplers if sampler.unknown)),
     )
 
 
@@ -162,7 +162,7 @@ class _Sampler:
         if work is None or not work.sampled[-1]:
             return work is not None and work.total > 0
         in_groups = self.program.groups / self._groups(parts[-1])
-        return abs(work.total / work.sampled[-1] / in_groups - 1) > DIFFERENT
+        return abs(work.total / work.sampled[-1] / in_groups - 1) > UNEQUAL_WORK
 
     # }}}
 
@@ -194,10 +194,10 @@ class _Sampler:
         """Return the times of each of *cuts*, run in turns so that a slow phase of the device affects all of them."""
         timings, start = [NO_TIMES for _ in cuts], perf_counter()
         while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):
-            for place, runs in enumerate(wanted):
+            for index, runs in enumerate(wanted):
                 if runs:
-                    timing = bound.time(self.program.name, cuts[place], min(runs, BATCH), evicted)
-                    timings[place] = timings[place].followed_by(timing)
+                    timing = bound.time(self.program.name, cuts[index], min(runs, BATCH), evicted)
+                    timings[index] = timings[index].followed_by(timing)
         self.spent += perf_counter() - start
         for timing in timings:
             self.gaps += [wall - seconds for wall, seconds in zip(timing.wall, _best_clock(timing), strict=True)]
@@ -231,7 +231,7 @@ class _Sampler:
     def _contents(self, part: Grid) -> dict[str, int]:
         """Return array -> bytes needed to run *part*, for the arrays for which this is known."""
         reached = {} if self._first is None else halo(self._first, part)
-        return {array: nbytes + SLACK for array, nbytes in reached.items()}
+        return {array: nbytes + EXTRA_BYTES for array, nbytes in reached.items()}
 
     def _others(self, contents: Mapping[str, int]) -> int:
         """Return the bytes that other groups and launches may touch between two uses of the same data.
@@ -240,7 +240,7 @@ class _Sampler:
         """
         whole = array_bytes(self.task.kernel.loopy_kernel, self.task.sizes)
         others = sum(max(nbytes - contents.get(name, nbytes), 0) for name, nbytes in whole.items())
-        return min(others, MOST_EVICTED) if others >= LEAST_EVICTED else 0
+        return min(others, MAX_EVICTED) if others >= MIN_EVICTED else 0
 
     # }}}
 
@@ -258,7 +258,7 @@ def _saturation_note(programs: Sequence[DeviceProgram], described: Mapping[str, 
 def _rises(program: SampledProgram) -> bool:
     """Return whether the time rises enough with the groups that the launch does not dominate."""
     first, second = program.samples.seconds[:2]
-    return second >= (1 + RISE) * first
+    return second >= (1 + MIN_RISE) * first
 
 
 def _scale_further(program: SampledProgram) -> int:
@@ -266,8 +266,8 @@ def _scale_further(program: SampledProgram) -> int:
     if not _rises(program):
         return 2
     spent, longest = sum(program.samples.seconds), program.samples.seconds[-1]
-    missing = min(SHARE * extrapolated(program).seconds / spent, LONG / longest)
-    return 0 if missing <= 1 else max(2, min(int(missing), MOST_AT_ONCE))
+    missing = min(MIN_TIME_SHARE * extrapolated(program).seconds / spent, LONG_SAMPLE / longest)
+    return 0 if missing <= 1 else max(2, min(int(missing), MAX_GROWTH))
 
 
 def _best_clock(timing: MeasuredTimes) -> Sequence[float]:

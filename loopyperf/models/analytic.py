@@ -74,8 +74,8 @@ def analytic_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None
     if sides is None:
         return UnlikeGroups(launch, lambda alike: _run_after_run(model, alike)).cycles()
     demands, size = cached_for_launch(launch, of_groups), launch.warps_per_group
-    dealt = [Dealt(side, launch) for side in _by_sides(sides, demands, size)]
-    found = [times * max(each.ending(order).cycles for each in dealt) for times, order in launch.batches.orders]
+    distributed = [DistributedGroups(side, launch) for side in _by_sides(sides, demands, size)]
+    found = [times * max(each.ending(order).cycles for each in distributed) for times, order in launch.batches.orders]
     return sum(found) / launch.batches.executions
 
 
@@ -114,7 +114,7 @@ def _by_sides(sides: Sides, demands: Sequence[LaunchDemand], size: int) -> list[
 # {{{ distribution of groups to cores
 
 
-class Dealt:
+class DistributedGroups:
     """The groups of a launch, distributed to cores by the run time of a model or of one of its sides."""
 
     def __init__(self, run: Run, launch: TimedLaunch) -> None:
@@ -181,16 +181,16 @@ class UnlikeGroups:
     def __init__(self, launch: TimedLaunch, cycles: Callable[[TimedLaunch], float]) -> None:
         """Distribute the groups of *launch*; *cycles* returns the cycles of an execution of equal groups."""
         self.launch, self.cycles_of = launch, cycles
-        self.dealt = cached_for_launch(launch.evenly, _dealt_by_volkov)
+        self.distributed = cached_for_launch(launch.evenly, _distributed_by_volkov)
         self._known: dict[tuple[Hashable, ...], float] = {}
         totals: dict[int, float] = {}
         for times, batch in launch.batches.every:
-            load = times * batch.groups * batch.value(self.dealt.loads)
+            load = times * batch.groups * batch.value(self.distributed.loads)
             totals[batch.mean] = totals.get(batch.mean, 0.0) + load
         self.mean = sum(totals.values()) / launch.batches.executions / launch.device.needed("cores")
         most = max(totals.values(), default=0.0)
         much = [composition for composition, total in totals.items() if total >= MODELED_SHARE * most]
-        much.sort(key=lambda composition: self.dealt.loads[composition])
+        much.sort(key=lambda composition: self.distributed.loads[composition])
         some = much[:: -(-len(much) // CLASSES)]
         work = sum(totals[composition] for composition in some) or 1.0
         self.shares = {composition: totals[composition] / work for composition in some}
@@ -201,12 +201,12 @@ class UnlikeGroups:
         They are at least those of its work spread evenly over all cores, and of its longest group alone.
         """
         orders, every = self.launch.batches.orders, self.launch.batches.executions
-        endings = [(times, self.dealt.endings(order)) for times, order in orders]
+        endings = [(times, self.distributed.endings(order)) for times, order in orders]
         most = sum(times * max(each.load for each in found) for times, found in endings) / every
         is_even = self.mean >= (1 - SAME_NUMBER) * most
         here = self.launch.evenly if is_even else self.launch.with_balance(self.mean / most)
         busy = self._busy(here, most)
-        loads = [self.dealt.loads[composition] for composition in self.shares]
+        loads = [self.distributed.loads[composition] for composition in self.shares]
         if not is_even and min(loads) <= self.mean and most <= UNEVEN_SHARES_UP_TO * max(loads):
             busy = max(busy, self._busy(self.launch.evenly, self.mean))
         pace = min(1.0, busy / most) if most else 1.0
@@ -220,7 +220,7 @@ class UnlikeGroups:
         """
         if 2 * last.longest < self.mean:  # other groups set the time
             return 0.0
-        alone = [0.0] * len(self.dealt.loads)
+        alone = [0.0] * len(self.distributed.loads)
         for composition in (last.batch.light, last.batch.mean):
             alone[composition] = self._of(self.launch, composition, 1.0)
         return pace * last.start + last.batch.most(alone)
@@ -228,7 +228,7 @@ class UnlikeGroups:
     def _busy(self, launch: TimedLaunch, load: float) -> float:
         """Return the cycles of a core with the given load."""
         return sum(
-            share * self._of(launch, composition, load / self.dealt.loads[composition])
+            share * self._of(launch, composition, load / self.distributed.loads[composition])
             for composition, share in self.shares.items()
         )
 
@@ -240,7 +240,7 @@ class UnlikeGroups:
         if part < SAME_NUMBER * groups:
             return found
         if groups > FRACTIONS_UP_TO:
-            return found + part * self.dealt.loads[composition]
+            return found + part * self.distributed.loads[composition]
         return found + part * max(0.0, self._of_whole(launch, composition, low + 1) - found)
 
     def _of_whole(self, launch: TimedLaunch, composition: int, groups: int) -> float:
@@ -261,9 +261,9 @@ def _warps(launch: TimedLaunch) -> Hashable:
     return tuple([launch.first[program] for program in launch.order]), tuple(sorted(shares.items()))
 
 
-def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
+def _distributed_by_volkov(launch: TimedLaunch) -> DistributedGroups:
     demands, size = cached_for_launch(launch, of_groups), launch.warps_per_group
-    return Dealt(lambda composition, groups: busy_or_alone(demands[composition], groups * size), launch)
+    return DistributedGroups(lambda composition, groups: busy_or_alone(demands[composition], groups * size), launch)
 
 
 # }}}
@@ -294,10 +294,10 @@ def cost_rows(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
 
 
 def _last_core(launch: TimedLaunch) -> TimedLaunch:
-    dealt = cached_for_launch(launch.evenly, _dealt_by_volkov)
-    last = dealt.last
-    groups = last.load / (last.batch.value(dealt.loads) or 1.0)
-    work = launch.batches.total(dealt.loads) / launch.batches.executions
+    distributed = cached_for_launch(launch.evenly, _distributed_by_volkov)
+    last = distributed.last
+    groups = last.load / (last.batch.value(distributed.loads) or 1.0)
+    work = launch.batches.total(distributed.loads) / launch.batches.executions
     cores = max(1, min(launch.device.needed("cores"), round(work / last.load if last.load else 1)))
     return launch.like(last.batch.mixed(launch.batches.compositions), groups, cores)
 

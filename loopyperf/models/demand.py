@@ -156,7 +156,7 @@ class LaunchDemand(WarpDemand):
 
 def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
     """Return the demand of an average warp of each composition of *launch*."""
-    return tuple(LaunchDemand(launch, each) for each in launch.batches.compositions)
+    return tuple(LaunchDemand(launch, composition) for composition in launch.batches.compositions)
 
 
 def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
@@ -186,12 +186,12 @@ def is_memory(instruction: Instruction) -> bool:
 
 def _single(instruction: Instruction, times: Sequence[Timed]) -> Lambdas:
     """Return the latencies of *instruction* as if it only used the pipeline that it occupies longest."""
-    return waited_for(instruction, Lambdas(_issue(times), max(each.completion for each in times)))
+    return waited_for(instruction, Lambdas(_issue(times), max(time.completion for time in times)))
 
 
 def _issue(times: Sequence[Timed]) -> float:
     """Return λ of an instruction on the pipeline that it occupies longest."""
-    return float(max(each.issue for each in times))
+    return float(max(time.issue for time in times))
 
 
 def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> float:
@@ -213,7 +213,7 @@ def _work_flow(program: TimedWarps) -> WorkFlow:
     flow = work_flow_graph(graph, MEMORY)
     nodes: list[FlowNode] = []
     for number, node in enumerate(flow.nodes):
-        lambdas = [_single(graph.instructions[place], timed[place]) for place in node.instructions]
+        lambdas = [_single(graph.instructions[index], timed[index]) for index in node.instructions]
         nodes.append(
             FlowNode(
                 node.sort,

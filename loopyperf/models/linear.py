@@ -199,7 +199,7 @@ def sensitivity_of(fit: Fitted, names: Sequence[str], amounts: Floats) -> Sensit
     """
     columns = tuple(fit.weights)
     further = tuple(name for name in names if name not in fit.weights) if fit.basis == "pipelines" else ()
-    places = {name: place for place, name in enumerate(names)}
+    places = {name: index for index, name in enumerate(names)}
     known = (*columns, *further)
     own = np.zeros((len(amounts), len(known)))
     for column, name in enumerate(known):

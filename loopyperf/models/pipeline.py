@@ -10,7 +10,6 @@ from math import gcd
 
 from loopyperf.display import Note, NoteKind
 from loopyperf.errors import GraphError, SimulationError
-from loopyperf.idg.graph import Idg
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
@@ -20,14 +19,15 @@ from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import NoSteadyStateError, Simulation, simulated
 from loopyperf.pipeline.timed_graph import KEPT_ITERATIONS, TimedGraph, with_fewer_iterations
 from loopyperf.pipeline.timed_program import TimedLaunch
+from loopyperf.polyhedral.expressions import Same
 from loopyperf.units import in_percent
 
 Programs = tuple[TimedGraph, ...]
 TOLERANCE = 0.005
 """Relative change below which the issue rate counts as steady; the rest of the run is extrapolated at that rate."""
-SIMULATED_AT_MOST = 3_000_000
+MAX_SIMULATED = 3_000_000
 """Maximum number of simulated instructions, over all groups of a core: a tenth of a second."""
-ISSUES = 250_000
+SHORTENED_ISSUES = 250_000
 """Approximate number of simulated instructions of shortened programs, if all groups exceed the maximum."""
 
 
@@ -46,7 +46,7 @@ def pipeline_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
     There is a row for each instruction on the busiest pipeline, and one for the rest of the time, in which warps wait
     for results.
     """
-    return cost_rows(launch, simulated_cycles(launch))
+    return cost_rows(launch, cached_for_launch(launch, simulated_launch).cycles)
 
 
 def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
@@ -57,11 +57,6 @@ def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
             f"extrapolated: {launch.name} is simulated until its issue rate is steady within "
             f"{in_percent(tolerance, 1)}; the rest continues at that rate",
         )
-
-
-def simulated_cycles(launch: TimedLaunch) -> float:
-    """Return the cycles of one execution of *launch*."""
-    return cached_for_launch(launch, simulated_launch).cycles
 
 
 def simulated_launch(launch: TimedLaunch) -> Simulated:
@@ -133,9 +128,7 @@ class _Core:
         """Return the cycles of the core."""
         number, each = self.execution.total_groups, self._executed_by_group()
         # If two waves of groups exceed the maximum, either loops become steady soon or nothing does.
-        limit = (
-            SIMULATED_AT_MOST if each * min(number, 2 * self._window) <= SIMULATED_AT_MOST else SIMULATED_AT_MOST // 3
-        )
+        limit = MAX_SIMULATED if each * min(number, 2 * self._window) <= MAX_SIMULATED else MAX_SIMULATED // 3
         try:
             return self._of_groups(self.programs, number, limit).cycles
         except NoSteadyStateError:
@@ -149,7 +142,7 @@ class _Core:
         addition.
         """
         number, each = self.execution.total_groups, self._executed_by_group()
-        share = 2 * ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
+        share = 2 * SHORTENED_ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
         if share >= 1:
             return self._of_all_groups(self.programs, each)[0]
         (cycles, some), (before, fewer) = (self._shortened(share / part, KEPT_ITERATIONS // part) for part in (1, 2))
@@ -165,7 +158,7 @@ class _Core:
             self.programs if executed <= issues else self._with_fewer_iterations(issues / executed, KEPT_ITERATIONS)
         )
         is_shortened = any(
-            short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
+            short.graph.body != program.graph.body for short, program in zip(programs, self.programs, strict=True)
         )
         return self._scenario(programs, groups), is_shortened
 
@@ -185,16 +178,15 @@ class _Core:
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
         """Return the cycles of the core, and its instructions, for a *share* of the loop iterations."""
-        return self._of_all_groups(self._with_fewer_iterations(share, fewest), ISSUES)
+        return self._of_all_groups(self._with_fewer_iterations(share, fewest), SHORTENED_ISSUES)
 
     def _with_fewer_iterations(self, share: float, fewest: int) -> Programs:
         """Return the programs with a *share* of the iterations; those of several partitions are shortened together."""
-        short: dict[int, Idg] = {}
-        for each in self.programs:
-            if id(each.graph.body) not in short:
-                short[id(each.graph.body)] = with_fewer_iterations(each.graph, share, fewest)
+        graphs = {Same(program.graph.body): program.graph for program in reversed(self.programs)}
+        short = {body: with_fewer_iterations(graph, share, fewest) for body, graph in graphs.items()}
         return tuple(
-            replace(each, graph=short[id(each.graph.body)].changed(each.graph.instructions)) for each in self.programs
+            replace(program, graph=short[Same(program.graph.body)].changed(program.graph.instructions))
+            for program in self.programs
         )
 
     def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:
@@ -203,7 +195,7 @@ class _Core:
         If there are too many in total, the last simulated groups represent all others.
         """
         at_once, number, window = self.execution.concurrent_groups, self.execution.total_groups, self._window
-        some = at_once + max(1, int((ISSUES / each - at_once) // window)) * window
+        some = at_once + max(1, int((SHORTENED_ISSUES / each - at_once) // window)) * window
         last = self._of_groups(programs, min(some, number))
         if number <= some:
             return last.cycles, last.instructions

@@ -38,22 +38,22 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
     for share, program in launch.shared(demand.shares):
         graph, timed, requests = program.graph, program.times, program.requests
         alone = executed_one_by_one(graph)
-        for place, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
+        for index, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
             executed = share * float(instruction.executions)
             source = instruction.label
-            if place not in alone:
+            if index not in alone:
                 yield ISSUE, name, executed / launch.device.needed("issue_limit")
                 for time in times:
                     yield pipeline_column(time.pipeline, instruction, launch), source, executed * float(time.issue)
                 continue
-            numbers = executed * work_items * alone[place]
+            numbers = executed * work_items * alone[index]
             yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.needed("issue_limit")
             for time in times:
                 if is_of_device(time.pipeline, launch):
                     yield time.pipeline, source, executed * float(time.issue)
                     continue
                 issue = float(time.issue)
-                if requests[place] is not None:  # an access of one work-item
+                if requests[index] is not None:  # an access of one work-item
                     issue = launch.device.issue_latency(f"{instruction.kind} global", "b32")
                 yield f"{in_files(time.pipeline)}: {ONE_BY_ONE}", source, numbers * issue
         completions = [max(float(time.completion) for time in times) for times in timed]
@@ -146,9 +146,9 @@ def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     """Return column -> cycles of the core with most of it, over all executions of a launch whose groups differ."""
     size, demands = launch.warps_per_group, cached_for_launch(launch, of_groups)
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
-    names = dict.fromkeys(name for each in groups for name in each)
+    names = dict.fromkeys(name for group in groups for name in group)
     most = {
-        name: size * launch.batches.most([each.get(name, 0.0) for each in groups], launch.device.needed("cores"))
+        name: size * launch.batches.most([group.get(name, 0.0) for group in groups], launch.device.needed("cores"))
         for name in names
     }
     if LATENCY in most:

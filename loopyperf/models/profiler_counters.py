@@ -94,10 +94,10 @@ class Counters(Tabular, Mapping[str, float]):
         return self.launches[0][metric]
 
     def __contains__(self, metric: object) -> bool:
-        return any(metric in each.values for each in self.launches)
+        return any(metric in launch.values for launch in self.launches)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(metric for each in self.launches for metric in each))
+        return iter(dict.fromkeys(metric for launch in self.launches for metric in launch))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -105,9 +105,9 @@ class Counters(Tabular, Mapping[str, float]):
     def report_text(self) -> ReportText:
         """Return the metrics of each launch, with their values and units."""
         rows = [
-            (metric, amount(value), unit_of_metric(metric), *([each.name] if len(self.launches) > 1 else []))
-            for each in self.launches
-            for metric, value in each.values.items()
+            (metric, amount(value), unit_of_metric(metric), *([launch.name] if len(self.launches) > 1 else []))
+            for launch in self.launches
+            for metric, value in launch.values.items()
         ]
         headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
         return ReportText(
@@ -120,9 +120,9 @@ class Counters(Tabular, Mapping[str, float]):
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each metric of each launch, in the unit of the metric."""
         return [
-            {"launch": each.name, "metric": metric, "value": float(value), "unit": unit_of_metric(metric)}
-            for each in self.launches
-            for metric, value in each.values.items()
+            {"launch": launch.name, "metric": metric, "value": float(value), "unit": unit_of_metric(metric)}
+            for launch in self.launches
+            for metric, value in launch.values.items()
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class _Sums:
         device = self.timed.device
         cache = _shared_cache(device)
         size = 0 if cache is None else device.level(cache).size or 0
-        return max(0.0, self.dram["store"] - LEFT * size / SECTOR)
+        return max(0.0, self.dram["store"] - MAX_DIRTY_SHARE * size / SECTOR)
 
 
 LOADS_AND_STORES = (("load", "ld"), ("store", "st"))
@@ -330,7 +330,7 @@ PIPELINES = {
     Pipeline.FP64: "smsp__inst_executed_pipe_fp64",
     Pipeline.SFU: "smsp__inst_executed_pipe_xu",
 }
-LEFT = 0.5
+MAX_DIRTY_SHARE = 0.5
 """Maximum fraction of the shared cache that is dirty when a launch ends (measured: docs/accuracy)."""
 
 

@@ -52,9 +52,9 @@ def divergent_shares(warps: WarpClass) -> Mapping[int, float]:
     Lanes that leave a loop at different iterations execute the access separately: each execution has part of the lanes.
     """
     found: dict[int, float] = {}
-    for each in warps.graph.instructions:
-        if each.origin is not None and each.subsystem != MemorySpace.PRIVATE and not each.is_idle:
-            found[each.origin] = found.get(each.origin, 0.0) + float(each.executions)
+    for instruction in warps.graph.instructions:
+        if instruction.origin is not None and instruction.subsystem != MemorySpace.PRIVATE and not instruction.is_idle:
+            found[instruction.origin] = found.get(instruction.origin, 0.0) + float(instruction.executions)
     numbers = {origin: float(warps.accesses[origin].profile.number) for origin in found}
     return {origin: numbers[origin] / each for origin, each in found.items() if 0 < numbers[origin] < each}
 
@@ -175,7 +175,7 @@ def timing(machine: MachineProgram, device: Device) -> TimedProgram:
     """
     known = completed(device)
     with check_64_bit(machine.sizes):
-        launches = tuple(_LaunchTiming(each, known).timed() for each in machine.launches)
+        launches = tuple(_LaunchTiming(launch, known).timed() for launch in machine.launches)
     return TimedProgram(machine.kernel, machine.sizes, device, launches, machine.launched)
 
 
@@ -229,7 +229,7 @@ class _LaunchTiming:
 
     def _updates(self) -> Iterator[tuple[Instruction, Update]]:
         """Yield the atomic updates of all warps."""
-        for each in (each for graph in self.graphs.values() for each in graph.instructions):
+        for each in (instruction for graph in self.graphs.values() for instruction in graph.instructions):
             if each.reference is not None and each.reference.update is not None and not each.is_idle:
                 yield each, each.reference.update
 
@@ -374,7 +374,8 @@ class _LaunchTiming:
 
     def _served_stacks(self) -> Mapping[str, Served]:
         """Return ``"load"`` and ``"store"`` -> the levels that serve private memory; empty without such accesses."""
-        if not any(_has_stack(graph) for graph in self.graphs.values()):
+        every = (instruction for graph in self.graphs.values() for instruction in graph.instructions)
+        if not any(each.subsystem == MemorySpace.PRIVATE and not each.is_idle for each in every):
             return {}
         lanes = self.device.needed("warp_size")
         graphs, places = distinct(list(self.graphs.values()))
@@ -386,12 +387,12 @@ class _LaunchTiming:
         """Return the share of stores in the traffic of device memory."""
         written = total = 0.0
         for number, share in self.launch.shares.items():
-            for each, request in zip(self.graphs[number].instructions, self.requests[number], strict=True):
+            for instruction, request in zip(self.graphs[number].instructions, self.requests[number], strict=True):
                 if request is not None and request.served is not None:
-                    sectors = share * float(each.executions) * request.sectors
+                    sectors = share * float(instruction.executions) * request.sectors
                     moved = request.served.asked.get(DRAM, 0.0)
                     total += sectors * moved
-                    written += sectors * (moved - request.served.filled) if each.kind == Opcode.STORE else 0.0
+                    written += sectors * (moved - request.served.filled) if instruction.kind == Opcode.STORE else 0.0
         return written / total if total else 0.0
 
     def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
@@ -405,8 +406,8 @@ class _LaunchTiming:
         moved = {program: moved_sectors(graph, self.requests[program]) for program, graph in self.graphs.items()}
         for level in (each.name for each in self.device.memory if each.per == Per.DEVICE):
             of_groups = [
-                sum(number * moved[program].get(level, 0.0) for program, number in each.items())
-                for each in batches.compositions
+                sum(number * moved[program].get(level, 0.0) for program, number in composition.items())
+                for composition in batches.compositions
             ]
             longest = max(batch.value(of_groups) for _, batch in batches.every) if one_group else None
             most = batches.most(of_groups, self.cores) if longest is None else longest
@@ -416,25 +417,21 @@ class _LaunchTiming:
     # }}}
 
 
-def _has_stack(graph: Idg) -> bool:
-    return any(each.subsystem == MemorySpace.PRIVATE and not each.is_idle for each in graph.instructions)
-
-
 def _bare(graph: Idg) -> Idg:
     """Return *graph* without the fields that only the compiler model needs, and with plain expressions."""
     instructions = tuple(
         Instruction(
-            each.kind,
-            each.dtype,
-            each.subsystem,
-            each.source,
-            each.text,
-            executions=each.executions,
-            condition=each.condition,
-            origin=each.origin,
-            is_idle=each.is_idle,
+            instruction.kind,
+            instruction.dtype,
+            instruction.subsystem,
+            instruction.source,
+            instruction.text,
+            executions=instruction.executions,
+            condition=instruction.condition,
+            origin=instruction.origin,
+            is_idle=instruction.is_idle,
         )
-        for each in graph.instructions
+        for instruction in graph.instructions
     )
     return replace(graph, instructions=instructions)
 

@@ -223,8 +223,8 @@ class LaunchPrograms:
     def executed(self) -> Iterator[tuple[float, Instruction, Request | None]]:
         """Yield (mean executions per warp, instruction, memory request) for each instruction."""
         for program in self.programs:
-            for each, request in zip(program.graph.instructions, program.requests, strict=True):
-                yield program.share * float(each.executions), each, request
+            for instruction, request in zip(program.graph.instructions, program.requests, strict=True):
+                yield program.share * float(instruction.executions), instruction, request
 
     @property
     def instructions(self) -> float:
@@ -366,17 +366,17 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
 
 def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     inputs = cached_for_launch(launch, LaunchInputs)
-    requests = sum(each.executions for each in inputs.requests)
-    sectors = sum(each.executions * each.sectors for each in inputs.requests)
+    requests = sum(request.executions for request in inputs.requests)
+    sectors = sum(request.executions * request.sectors for request in inputs.requests)
     for level in global_levels(launch.device)[1:]:
         moved = sum(each.executions * each.sectors * each.served.asked.get(level.name, 0.0) for each in inputs.requests)
-        waiting = sum(each.executions * each.served.waited.get(level.name, 0.0) for each in inputs.requests)
+        waiting = sum(request.executions * request.served.waited.get(level.name, 0.0) for request in inputs.requests)
         yield f"moved from {level.name}", moved / sectors if sectors else 0.0
         yield f"waited for {level.name}", waiting / requests if requests else 0.0
     local = sum(
-        each.executions * each.issue for each in inputs.others if each.instruction.subsystem == MemorySpace.LOCAL
+        other.executions * other.issue for other in inputs.others if other.instruction.subsystem == MemorySpace.LOCAL
     )
-    conflicts = sum(each.executions * each.conflicts for each in inputs.others)
+    conflicts = sum(other.executions * other.conflicts for other in inputs.others)
     yield "bank conflicts", log1p(conflicts / local) if local else 0.0
 
 

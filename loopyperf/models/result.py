@@ -46,7 +46,7 @@ LEVEL = 0.8
 """Probability that a run time lies in its prediction interval."""
 DEVIATIONS = NormalDist().inv_cdf((1 + LEVEL) / 2)
 """Half-width of a normal distribution's interval with that probability, in standard deviations."""
-NAMED = 2
+MAX_NAMED = 2
 """Maximum number of omissions, or of large costs, that a headline names."""
 NOTHING = "nothing"
 """Bound of an estimate without costs."""
@@ -68,11 +68,11 @@ CLOCKS: Mapping[Clock, str] = {
     "device": "device time, without the wait on the host",
     "wall": "wall-clock time, with launch and wait on the host",
 }
-WIDE = 2.0
+WIDE_RATIO = 2.0
 """Ratio of an interval's end to the prediction from which the interval is also shown as a factor."""
-HALF = 0.5
+BOUND_SHARE = 0.5
 """Share of the run time from which a property counts as its bound."""
-APART = 1.5
+APART_RATIO = 1.5
 """Ratio of the run times of two placements of private arrays, above which headlines show both."""
 
 
@@ -363,10 +363,10 @@ class Estimate(_ExplainedLater, Tabular):
     def most_of_it(self) -> str:
         """Return what bounds the run time, e.g. ``"bound by DRAM"``, or its two largest parts if none is a half."""
         costs, whole = self._costs(), float(np.sum(self.seconds))
-        largest = list(costs)[:NAMED]
+        largest = list(costs)[:MAX_NAMED]
         if not largest:
             return "all costs are 0"
-        if len(largest) < NAMED or costs[largest[0]] >= HALF * whole:
+        if len(largest) < MAX_NAMED or costs[largest[0]] >= BOUND_SHARE * whole:
             return f"bound by {largest[0]}"
         return f"mostly {' and '.join(f'{name} ({in_percent(costs[name] / whole)})' for name in largest)}"
 
@@ -389,7 +389,7 @@ class Estimate(_ExplainedLater, Tabular):
                 *([self.sizes_table()] if np.ndim(self.seconds) == 1 and np.size(self.seconds) else []),
                 *([self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else []),
             ],
-            remarks=[CLOCKS[self.clock], *(f"or: {each}" for each in self.alternatives)],
+            remarks=[CLOCKS[self.clock], *(f"or: {alternative}" for alternative in self.alternatives)],
             notes=self.notes,
             alone=self.alone,
         )
@@ -435,9 +435,9 @@ class Estimate(_ExplainedLater, Tabular):
         if not isinstance(self.seconds, np.ndarray):
             return [_record(row, self.seconds) for row in self.breakdown.rows]
         shape = self.seconds.shape
-        sizes = {name: np.broadcast_to(each, shape) for name, each in self.sizes.items()}
+        sizes = {name: np.broadcast_to(size, shape) for name, size in self.sizes.items()}
         return [
-            {**{name: plain(each[at]) for name, each in sizes.items()}, **_record(row, self.seconds, at)}
+            {**{name: plain(size[at]) for name, size in sizes.items()}, **_record(row, self.seconds, at)}
             for at in np.ndindex(shape)
             for row in self.breakdown.rows
         ]
@@ -457,7 +457,7 @@ class Estimate(_ExplainedLater, Tabular):
     def time_in_words(self) -> str:
         """Return the run time for display, e.g. ``"281 ms"``, or ``"at least 281 ms"`` if it omits work.
 
-        For a batch, return the range. Alternatives that differ by more than a factor of :data:`APART` follow, as in
+        For a batch, return the range. Alternatives that differ by more than :data:`APART_RATIO` times follow, as in
         ``"651 ms or 35.7 ms"``.
         """
         return self._words(" or ".join(_range(each, duration) for each in (self.seconds, *self._far_apart)))
@@ -465,9 +465,9 @@ class Estimate(_ExplainedLater, Tabular):
     @property
     def _far_apart(self) -> list[Seconds]:
         """Return the alternative run times that differ much from the prediction, at any size of a batch."""
-        times = (each.seconds for each in self.alternatives)
+        times = (alternative.seconds for alternative in self.alternatives)
         own = self.seconds
-        return [each for each in times if np.any(np.maximum(each, own) > APART * np.minimum(each, own))]
+        return [time for time in times if np.any(np.maximum(time, own) > APART_RATIO * np.minimum(time, own))]
 
     def _words(self, words: str) -> str:
         least = "at least " if self.left_out and words else ""
@@ -476,7 +476,7 @@ class Estimate(_ExplainedLater, Tabular):
     @property
     def without(self) -> str:
         """Return the omissions for display, e.g. ``" (without f32 pow)"``; empty if there are none."""
-        return f" (without {listed(self.left_out, NAMED)})" if self.left_out else ""
+        return f" (without {listed(self.left_out, MAX_NAMED)})" if self.left_out else ""
 
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, like that of a batch; a search keeps thousands."""
@@ -496,11 +496,11 @@ class Estimate(_ExplainedLater, Tabular):
         return f" ({what}: {low} to {high}{self._factor()})"
 
     def _factor(self) -> str:
-        """Return the factor between the prediction and the interval's farther end, if that is :data:`WIDE` or more."""
+        """Return the factor between the prediction and the interval's farther end, from :data:`WIDE_RATIO`."""
         if self.interval is None or not (least := min(map(float, self.interval))) > 0:
             return ""
         factor = max(float(self.interval[1]) / float(self.seconds), float(self.seconds) / least)
-        return f", within a factor of {ratio_in_words(factor)}" if factor >= WIDE else ""
+        return f", within a factor of {ratio_in_words(factor)}" if factor >= WIDE_RATIO else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values for JSON; arrays become lists."""

@@ -91,7 +91,7 @@ class Work:
     def __post_init__(self) -> None:
         """Check that the work does not shrink."""
         amounts = (*self.sampled, self.total)
-        if not all(isfinite(each) and each >= 0 for each in amounts) or list(amounts) != sorted(amounts):
+        if not all(isfinite(amount) and amount >= 0 for amount in amounts) or list(amounts) != sorted(amounts):
             raise ModelInputError(
                 f"work must not decrease with the number of groups, got {', '.join(map(str, self.sampled))} and "
                 f"{self.total} for all groups"
@@ -166,7 +166,7 @@ def _least_squares(weighted: Matrix) -> Vector:
     further = range(1, weighted.shape[1])
     subsets = [kept for number in range(len(further) + 1) for kept in combinations(further, number)]
     candidates = [_with_columns(weighted, (0, *kept)) for kept in subsets]
-    possible = [each for each in candidates if (each[1:] >= 0).all()]
+    possible = [candidate for candidate in candidates if (candidate[1:] >= 0).all()]
     return min(possible, key=lambda costs: float(np.sum((weighted @ costs - 1) ** 2)))
 
 

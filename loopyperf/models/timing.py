@@ -37,7 +37,7 @@ from loopyperf.models.workload import ASPECTS, START, Aspect, in_files
 from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram
 
-PACKED = 8, 6
+PACKED_CONVERSIONS = 8, 6
 """compute capability from which the integer lanes convert 32-bit integers to f32"""
 
 
@@ -80,7 +80,7 @@ def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple
     Assumed latencies are omitted unless the model *sees* them.
     """
     assumed = sentences([each for launch in program.launches for each in launch.assumed])
-    substitutions = [each for launch in program.launches for each in launch.substitutions]
+    substitutions = [substitution for launch in program.launches for substitution in launch.substitutions]
     return (*assumed, *substitution_notes(substitutions, program.device.slug, sees))
 
 
@@ -108,8 +108,8 @@ def substitution_notes(substitutions: Collection[Substitution], slug: str, sees:
 def substitution_list(substitutions: Iterable[Substitution]) -> str:
     """Return *substitutions* as text, grouped by reason."""
     sources: dict[str, list[str]] = {}
-    for each in substitutions:
-        sources.setdefault(each.as_what, []).append(each.number)
+    for substitution in substitutions:
+        sources.setdefault(substitution.as_what, []).append(substitution.number)
     return "; ".join(f"{', '.join(numbers)} ({as_what})" for as_what, numbers in sources.items())
 
 
@@ -143,7 +143,7 @@ most as many lines from the levels beyond its cache."""
 STORED_A_CYCLE = 1
 """Sectors that a core whose cache holds local memory stores per cycle to the levels beyond, measured on an H200
 (docs/accuracy/h200.md)."""
-PARTIAL = 4
+PARTIAL_SECTOR_TIME = 4
 """Time in which a cache that all cores share takes a sector of which a store writes a part, relative to a whole sector.
 Measured on an H200: 66 to 71 partial sectors per nanosecond in transpositions, up to 99 in contractions, 302 sectors of
 loads (docs/accuracy/h200.md). Published times of transpositions without a tile agree on an RTX 3070, an RTX 4090, a
@@ -223,7 +223,7 @@ class InstructionTimes:
         I2FP there, and on an H200 such a conversion takes 0 to 0.7 cycles of a chain of rsqrt, where I2F would take 2.
         """
         capability = self.device.capability
-        if subsystem == Pipeline.INTEGER and capability is not None and capability >= PACKED:
+        if subsystem == Pipeline.INTEGER and capability is not None and capability >= PACKED_CONVERSIONS:
             return self._instruction(self.pipeline_of(Pipeline.INTEGER), Opcode.ADD, "i32")
         usual = self._instruction(self.pipeline_of(Pipeline.SFU), Opcode.CONVERT, "f32")
         if subsystem != Pipeline.FP64:
@@ -400,7 +400,7 @@ class InstructionTimes:
                 if level.holds_local_memory:
                     cycles = max(cycles, asked.wavefronts * WAVEFRONT / bytes_per_cycle(self.device, level))
                 return max(cycles, asked.lines / (level.lines_per_cycle or LINES_A_CYCLE), self.least), None
-            cycles *= 1 + (PARTIAL - 1) * partial / max(asked.sectors, 1e-3)
+            cycles *= 1 + (PARTIAL_SECTOR_TIME - 1) * partial / max(asked.sectors, 1e-3)
             least = stored / STORED_A_CYCLE
         else:
             cycles, least = float(level_issue(self.device, DRAM, moved)), 0.0

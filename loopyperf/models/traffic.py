@@ -27,9 +27,9 @@ from loopyperf.pipeline.timed_program import Served
 # {{{ sample groups for a launch with several warp classes
 
 
-MIXED = 8
+SAMPLED_GROUPS = 8
 """Number of groups to which the warp classes are distributed."""
-ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+SAMPLE_ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 """Order in which these execute, so that the first few are representative, too (van der Corput's sequence)."""
 
 
@@ -48,21 +48,23 @@ def sampled_warp_classes(launch: LaunchProfile) -> Iterator[int]:
     warps = [[launch.classes[number].warps for number in kinds] for kinds in together.values()]
     size = launch.warps_per_group
     found: list[list[int]] = []
-    for kinds, of_kinds, groups in zip(together.values(), warps, apportioned(MIXED, [*map(sum, warps)]), strict=True):
+    for kinds, of_kinds, groups in zip(
+        together.values(), warps, apportioned(SAMPLED_GROUPS, [*map(sum, warps)]), strict=True
+    ):
         numbers = apportioned(groups * size, of_kinds)
         inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.classes[each[0]].example.number)
         slots = [kind for kind, number in inside for _ in range(number)]
         found += [slots[group::groups] for group in range(groups)]
-    yield from chain.from_iterable(found[place] for place in ORDER)
+    yield from chain.from_iterable(found[index] for index in SAMPLE_ORDER)
 
 
 def apportioned(whole: int, weights: Sequence[int]) -> list[int]:
     """Return *whole* split in proportion to *weights*, rounded by the largest-remainder method."""
     exact = [whole * weight / sum(weights) for weight in weights]
     parts = [int(each) for each in exact]
-    nearest = sorted(range(len(weights)), key=lambda place: parts[place] - exact[place])
-    for place in nearest[: whole - sum(parts)]:
-        parts[place] += 1
+    nearest = sorted(range(len(weights)), key=lambda index: parts[index] - exact[index])
+    for index in nearest[: whole - sum(parts)]:
+        parts[index] += 1
     return parts
 
 
@@ -76,17 +78,17 @@ def apportioned(whole: int, weights: Sequence[int]) -> list[int]:
 # both fit. Within a round, the layer conditions of :mod:`loopyperf.memory.footprints` determine the refetches.
 
 
-SIDES = (0.25, 0.75)
+SIDE_POSITIONS = (0.25, 0.75)
 """Positions of the groups, relative to all, that are sampled if the middle group is not representative."""
-SELDOM = 0.02
+MIN_PAIR_SHARE = 0.02
 """Share of pairs of groups below which their distance is ignored."""
-FARTHER = 8
+GROUPS_GROWTH = 8
 """Factor between the numbers of groups, along an axis of the grid, between which new data are counted."""
-CAPACITIES = 32
+MAX_CAPACITIES = 32
 """Capacities of the cache from which on the lines of groups are too many for it to hold a common part."""
-LAST = 200
+MAX_AXIS_GROUPS = 200
 """Groups along an axis of the grid beyond which a partly filled last one is less than half a percent."""
-MORE = 1.1
+UNEQUAL_RATIO = 1.1
 """Ratio of touched lines at which the groups on either side are sampled instead of the middle one."""
 
 
@@ -164,7 +166,7 @@ class CachedGroups:
         """Return the sectors that it fetches for the loads of a group, and those that it writes for its stores."""
         if self.level.per == Per.CORE:
             places = [None] if len(self.launch.classes) == 1 else self._places(1)
-            moved = _mean([self._moved_by_a_core(place, ways) for place in places])
+            moved = _mean([self._moved_by_a_core(position, ways) for position in places])
             return (
                 {way: each * self.mean_of.get(way, 1.0) for way, each in moved.items()} if len(places) == 1 else moved
             )
@@ -176,15 +178,15 @@ class CachedGroups:
                 way: sectors * self._exchanged(everything, way, ways) / touched[way] if touched[way] else sectors
                 for way, sectors in moved.items()
             }
-        return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
+        return _mean([self._moved_in_rounds(position, ways) for position in self._places(self.residence.on_device)])
 
-    def _moved_by_a_core(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+    def _moved_by_a_core(self, position: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return the traffic of one group in a core's cache, whose groups run concurrently and consecutively.
 
         The cache holds data that all groups touch once. The next group hits it to the extent that the combined
         footprint of the resident groups fits.
         """
-        group, here = neighbours(self.launch, 1, place), self.residence.on_core
+        group, here = neighbours(self.launch, 1, position), self.residence.on_core
         if self.launch.groups <= self.residence.cores:  # each has its own core
             return group.moved(self.room / here, ways)
         shared = group.shared(self.residence.cores)
@@ -205,22 +207,22 @@ class CachedGroups:
         The middle is not representative if the groups on either side touch more lines, as in an array that is added to
         its own reverse (only the middle groups share lines), or if groups differ in work, as in a triangle.
         """
-        here, *there = (neighbours(self.launch, at_once, place).lines for place in (None, *SIDES))
-        touching = tuple(place for place, lines in zip(SIDES, there, strict=True) if lines)
-        if len(touching) < len(SIDES):  # groups on one side are idle
+        here, *there = (neighbours(self.launch, at_once, position).lines for position in (None, *SIDE_POSITIONS))
+        touching = tuple(position for position, lines in zip(SIDE_POSITIONS, there, strict=True) if lines)
+        if len(touching) < len(SIDE_POSITIONS):  # groups on one side are idle
             return touching or (None,)
-        return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
+        return SIDE_POSITIONS if max(sum(there), 2 * here) > UNEQUAL_RATIO * min(sum(there), 2 * here) else (None,)
 
-    def _moved_in_rounds(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+    def _moved_in_rounds(self, position: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return the traffic of one group if rounds of resident groups follow each other.
 
         Of the data shared with the previous round, the cache still holds the fraction that fits, given the footprint of
         both rounds. Groups of a round drift apart, so they may fetch shared data more than once.
         """
         at_once, size = self.residence.on_device, self.capacity
-        round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
+        round_, two = (neighbours(self.launch, number, position) for number in (at_once, 2 * at_once))
         moved = round_.moved(size * round_.number / at_once, ways)
-        apart = self._fetched_apart(place, moved)
+        apart = self._fetched_apart(position, moved)
         held = min(1.0, size * two.number / (2 * at_once) / float(two.lines * LINE))
         after_another = 1 - round_.number / self.launch.groups
         for way, sectors in moved.items():
@@ -231,7 +233,7 @@ class CachedGroups:
             moved[way] = max(0.0, sectors, apart[way] + max(0.0, moved[way] - touched))
         return moved
 
-    def _fetched_apart(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
+    def _fetched_apart(self, position: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return the traffic of one group, without repeated fetches of its own, if groups run one after the other.
 
         A group finds the data of the group *n* before it to the extent that the cache holds the lines that *n* groups
@@ -239,16 +241,16 @@ class CachedGroups:
         sectors.
         """
         everything = Groups.all_of(self.launch)
-        several = [neighbours(self.launch, 1, place)]
+        several = [neighbours(self.launch, 1, position)]
         found = {way: self._exchanged(everything, way, ways) / everything.number for way in ways}
-        shared = [way for way, once in found.items() if self._exchanged(several[0], way, ways) > MORE * once]
+        shared = [way for way, once in found.items() if self._exchanged(several[0], way, ways) > UNEQUAL_RATIO * once]
         if not shared:
             return found
         for number in _more_and_more(self.launch.grid):
-            if several[-1].lines * LINE < CAPACITIES * self.capacity:
-                several.append(neighbours(self.launch, number, place))
+            if several[-1].lines * LINE < MAX_CAPACITIES * self.capacity:
+                several.append(neighbours(self.launch, number, position))
         lines = [max(float(each.lines - several[0].lines), 1.0) for each in several]
-        held = [min(1.0, self.capacity / (LINE * each)) for each in lines]
+        held = [min(1.0, self.capacity / (LINE * line)) for line in lines]
         for way in shared:
             fetched = anew = self._exchanged(several[0], way, ways)
             for (few, more), share in zip(pairwise(several), held, strict=False):
@@ -265,7 +267,7 @@ def _more_and_more(grid: Mapping[int, int]) -> Iterator[int]:
     for _, length in sorted(grid.items()):
         along = 1
         while along < length:
-            along = min(length, FARTHER * along)
+            along = min(length, GROUPS_GROWTH * along)
             yield below * along
         below *= length
 
@@ -293,7 +295,7 @@ def steps_between(grid: Mapping[int, int], distance: int) -> list[tuple[float, d
                 further.append((share * step / length, along | {axis: step - length}, left // length + 1))
             further.append((share * (length - step) / length, along | {axis: step}, left // length))
         found = further
-    often = [(share, along) for share, along, _ in found if share > SELDOM]
+    often = [(share, along) for share, along, _ in found if share > MIN_PAIR_SHARE]
     together = sum(share for share, _ in often)
     return [(share / together, along) for share, along in often]
 
@@ -340,7 +342,7 @@ class Groups:
         grid = self.launch.grid
         for weight, along in steps_between(grid, distance):
             there = {axis: (self.along[axis].start + step) % grid[axis] for axis, step in along.items()}
-            after = Groups(self.launch, {axis: range(place, place + 1) for axis, place in there.items()})
+            after = Groups(self.launch, {axis: range(position, position + 1) for axis, position in there.items()})
             for array, each in self._sets.common(self.window, after.window, "load").items():
                 sectors[array] = sectors.get(array, 0.0) + weight * float(each.sectors)
                 lines += weight * float(each.lines)
@@ -371,16 +373,16 @@ class Groups:
         return working_sets(self.launch.footprints)
 
 
-def neighbours(launch: LaunchProfile, number: int, place: float | None = None) -> Groups:
+def neighbours(launch: LaunchProfile, number: int, position: float | None = None) -> Groups:
     """Return at least *number* adjacent groups, in the order of the grid's axes.
 
-    They are around the representative group in the middle, or at the relative position *place* in [0, 1]. They fill
+    They are around the representative group in the middle, or at the relative position *position* in [0, 1]. They fill
     whole rows: there are at most twice as many.
     """
     found: dict[int, range] = {}
     for axis, length in sorted(launch.grid.items()):
         here = min(length, max(1, number))
-        about = launch.accessing.example.groups.get(axis, 0) if place is None else int(place * (length - 1))
+        about = launch.accessing.example.groups.get(axis, 0) if position is None else int(position * (length - 1))
         first = min(max(0, about - here // 2), length - here)
         found[axis] = range(first, first + here)
         number = -(-number // here)
@@ -398,7 +400,7 @@ def _mean(moved: Sequence[Mapping[ArrayStream, float]]) -> dict[ArrayStream, flo
 # {{{ traffic
 
 
-COMBINED = 16
+COMBINED_SECTORS = 16
 """Sectors per instruction up to which a core combines consecutive stores of an iteration to the same sectors. Of up to
 twice as many it combines a part. Measured on an H200, which takes 60 ps for a store to 16 sectors that the next stores
 complete, 155 ps for 24 sectors, and 290 to 440 ps for 32 (docs/accuracy/h200.md)."""
@@ -446,7 +448,7 @@ class RequestedSectors:
         times = min(self.sectors / at_once, self.instructions) if at_once else 1.0
         if times <= 1:
             return 1.0, self.partial / self.sectors if self.sectors else 0.0
-        merging = min(1.0, max(0.0, 2 - self.sectors / self.executions / COMBINED))
+        merging = min(1.0, max(0.0, 2 - self.sectors / self.executions / COMBINED_SECTORS))
         is_whole = self.distinct * times >= NEARLY_ALL * self.sectors * SECTOR
         partial = self.partial / self.sectors
         return 1 - merging * (1 - 1 / times), partial * (1 - merging + (0 if is_whole else merging / times))
@@ -520,7 +522,7 @@ def _by_mean_group(launch: LaunchProfile, ways: Collection[ArrayStream]) -> dict
     if (
         not are_equal
         or any(not each.is_uniform for each in launch.classes)
-        or max(launch.grid.values(), default=1) > LAST
+        or max(launch.grid.values(), default=1) > MAX_AXIS_GROUPS
     ):
         return {}
     parts = [

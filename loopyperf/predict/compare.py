@@ -26,14 +26,14 @@ from loopyperf.kernel import Program
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.model_interface import DeviceModel
 from loopyperf.models.program_timing import timing
-from loopyperf.models.result import NAMED, Estimate
+from loopyperf.models.result import MAX_NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.fitted import record_of
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
-from loopyperf.stages.case import Case, found_once, one_size
+from loopyperf.stages.case import Case, look_up, one_size
 from loopyperf.stages.compile import Compiler, check_compiler
 from loopyperf.stages.device_choice import chosen_device, device_or_error
 from loopyperf.stages.profile import kernel_profile, profiled_name
@@ -180,14 +180,14 @@ def below_roofline(estimates: Mapping[str, Estimate], least: float) -> str:
         return ""
     verb, subject = ("predicts", "it does") if len(below) == 1 else ("predict", "they do")
     left_out = dict.fromkeys(what for name in below for what in estimates[name].left_out)
-    without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, NAMED)}" if left_out else ""
+    without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, MAX_NAMED)}" if left_out else ""
     less = f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline"
     return f"{less}: {subject} not include all effects of the roofline{without}"
 
 
 Refusals = Mapping[str, str]
 """model -> reason why it has no prediction"""
-SHOWN = 6
+MAX_SHOWN = 6
 """largest number of occupancies that are printed"""
 
 
@@ -349,7 +349,7 @@ class OccupancyComparison(Tabular):
     def report_text(self) -> ReportText:
         """Return a table of times by model at some of the occupancies, and the reasons why other models have none."""
         last = len(self.warps) - 1
-        shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
+        shown = sorted({round(last * step / (MAX_SHOWN - 1)) for step in range(MAX_SHOWN)})
         times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
         return ReportText(
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by resident warps per core",
@@ -514,10 +514,10 @@ def compare_occupancies(
     case, chosen = Case(program, one_size(parameters, sizes), typical), chosen_device(device)
     names = models_named(models)
     key = chosen, case.typical, case.sizes, names, concurrent_groups
-    kernel, groups, warps, times, refusals = found_once(
-        OCCUPANCIES, program, key, lambda: _at_occupancies(case, chosen, names, concurrent_groups)
-    )
-    seconds = {name: np.array(each) for name, each in times.items()}
+    lookup = look_up(OCCUPANCIES, program, key)
+    found = lookup.found or lookup.keep(_at_occupancies(case, chosen, names, concurrent_groups))
+    kernel, groups, warps, times, refusals = found
+    seconds = {name: np.array(time) for name, time in times.items()}
     given = dict(typical or {})
     return OccupancyComparison(kernel, case.sizes, chosen.slug, groups, warps, seconds, dict(refusals), given)
 

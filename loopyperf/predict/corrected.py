@@ -48,7 +48,7 @@ from loopyperf.predict.fitted import time_by_counts, time_by_pipelines
 from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import opened_for_parts, samples_of
-from loopyperf.stages.case import Case, found_once
+from loopyperf.stages.case import Case, look_up
 from loopyperf.stages.counting import CountingOptions, count_at
 from loopyperf.stages.device_choice import resolved_device
 from loopyperf.stages.profile import LANES, kernel_profile
@@ -163,7 +163,8 @@ class CorrectedPredictor(Predictor):
         device = requested_device(self.learned.record)
         if self.machine is None or self.learned.record.base != SAMPLED:
             key = (structs.replace(self.learned.record, created=None), device, case.typical, case.sizes)
-            return found_once(ANSWERS, case.kernel, key, lambda: self._of_graphs(case, device))
+            lookup = look_up(ANSWERS, case.kernel, key)
+            return lookup.found or lookup.keep(self._of_graphs(case, device))
         sampled = samples_of(case, self._checked(self.machine), self.arguments)
         kernel = SeenKernel(case.kernel, case.sizes, device, case.typical, sampled.programs, sampled.launching)
         answer = corrected_time(self.learned, kernel)
@@ -201,7 +202,7 @@ def bound(model: str, options: Options) -> Predictor:
 def corrected_time(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
     """Return the corrected time of *kernel*, with its interval."""
     base = _base(learned, kernel)
-    if kernel.samples and all(each.samples.is_whole for each in kernel.samples):
+    if kernel.samples and all(program.samples.is_whole for program in kernel.samples):
         return base  # the whole kernel was measured
     answer = corrected(base, learned.correction(kernel.features))
     if base.left_out:  # the cost of the omitted part is unknown, so there is no interval

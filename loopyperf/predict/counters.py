@@ -1,10 +1,8 @@
 """Prediction of profiler metrics (:func:`counters`), and their comparison with profiles (:func:`compare_counters`).
 
-Supported files are the output of Nsight Compute with ``--csv``, and the JSON of the autotuner KTT.
-
-Nsight Compute's pages ``details`` and ``raw`` differ: the first has a line for each metric of a launch, the second has
-a line for each launch, below a line of units. Output of the profiled program may precede either. KTT writes its own
-format, or that of benchmark_hub (T4), which does not name the kernel.
+Profiles are the output of Nsight Compute with ``--csv``. Its pages ``details`` and ``raw`` differ: the first has a line
+for each metric of a launch, the second has a line for each launch, below a line of units. Output of the profiled
+program may precede either.
 """
 
 import csv
@@ -17,9 +15,7 @@ from itertools import chain, groupby, islice
 from math import isfinite, prod
 from os import PathLike
 from statistics import median
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
@@ -28,7 +24,7 @@ from loopyperf.device.device_files import device_slug
 from loopyperf.device.device_library import DeviceChoice, given_device, names_without_brand, without_brand
 from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import MeasurementError, ParameterError
-from loopyperf.files import LARGEST, Amount, Number, os_reason, read_bytes
+from loopyperf.files import LARGEST, os_reason, read_bytes
 from loopyperf.kernel import Program
 from loopyperf.models.profiler_counters import Counters, LaunchCounters, counters_of, unit_of_metric
 from loopyperf.models.program_timing import timing
@@ -120,7 +116,7 @@ def counters(
         sizes=dict(case.sizes),
         device=by.device,
         launches=counters_of(
-            machine, timed, [factor * simulator.time(timed.alone(each)).executing for each in timed.launches]
+            machine, timed, [factor * simulator.time(timed.alone(launch)).executing for launch in timed.launches]
         ),
         estimate=estimate,
         notes=(*notes_of(timed), *machine.notes),
@@ -128,23 +124,20 @@ def counters(
     )
 
 
-MOST = 256 * 2**20
-"""largest size of a profile, in bytes; a KTT file with thousands of configurations has about 10⁸"""
-VALUES = 8_000_000
+MAX_BYTES = 256 * 2**20
+"""largest size of a profile, in bytes"""
+MAX_VALUES = 8_000_000
 """maximum number of commas in a profile, which bounds its memory"""
-LAUNCHES = 200_000
-"""number of launches from which a profile is rejected"""
-DIGITS = 10
+MAX_LAUNCHES = 200_000
+"""maximum number of launches in a profile, which bounds the time to read it"""
+MAX_DIGITS = 10
 """maximum number of digits of a length of a grid"""
-Lengths = Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1, lt=10**DIGITS)]], msgspec.Meta(max_length=3)]
-"""lengths of a grid or group by axis"""
-REGISTERS = "launch__registers_per_thread"
 KERNEL, METRIC, UNIT, VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
 """columns of Nsight Compute's CSV"""
 LAUNCH, CAPABILITY, GROUP, GRID = "ID", "CC", "Block Size", "Grid Size"
 NAME_OF_DEVICE = "device__attribute_display_name"
 CALLED: Mapping[str, str] = {
-    "Registers Per Thread": REGISTERS,
+    "Registers Per Thread": "launch__registers_per_thread",
     "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
     "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "Waves Per SM": "launch__waves_per_multiprocessor",
@@ -160,7 +153,7 @@ class Profiled:
     """The profiler's metrics of one launch."""
 
     kernel: str
-    """name of the device function; empty if the file does not name it"""
+    """name of the device function"""
     values: Mapping[str, float]
     """metric -> value"""
     groups: int | None = None
@@ -179,25 +172,19 @@ def read_profile(path: str | PathLike[str]) -> tuple[Profiled, ...]:
     Raises :class:`MeasurementError` for a file that is unreadable or is not a profile.
     """
     try:
-        content = read_bytes(path, MOST)
+        content = read_bytes(path, MAX_BYTES)
     except OSError as error:
         raise MeasurementError(f"cannot read the profile {path}: {os_reason(error)}; check the path") from error
     try:
-        return _parsed(content.removeprefix(BOM_UTF8))
-    except (ValueError, RecursionError, csv.Error) as error:  # msgspec's errors are the first
+        if content.count(b",") > MAX_VALUES:
+            raise ValueError(f"more than {MAX_VALUES:,} values")
+        found = tuple(islice(_launches(content.removeprefix(BOM_UTF8)), MAX_LAUNCHES + 1))
+        if not 0 < len(found) <= MAX_LAUNCHES:
+            raise ValueError(f"no launch, or more than {MAX_LAUNCHES:,}")
+    except (ValueError, csv.Error) as error:
         raise MeasurementError(
-            f"{path} is not a profile; give the output of `ncu --csv` (with or without `--page raw`), or KTT's JSON "
-            "with counters"
+            f"{path} is not a profile; give the output of `ncu --csv` (with or without `--page raw`)"
         ) from error
-
-
-def _parsed(content: bytes) -> tuple[Profiled, ...]:
-    """Return the launches in *content*; raises :class:`ValueError` if there are none or too many."""
-    if content.count(b",") > VALUES:
-        raise ValueError(f"more than {VALUES:,} values")
-    found = tuple(islice(_of_tuner(content) if content.lstrip().startswith(b"{") else _of_nsight(content), LAUNCHES))
-    if len(found) in (0, LAUNCHES):
-        raise ValueError(f"no launch, or {LAUNCHES:,} and more")
     return found
 
 
@@ -216,10 +203,7 @@ def _number(text: str, unit: str = "") -> float | None:
     return value if isfinite(value) else None
 
 
-# {{{ Nsight Compute
-
-
-def _of_nsight(content: bytes) -> Iterator[Profiled]:
+def _launches(content: bytes) -> Iterator[Profiled]:
     lines = TextIOWrapper(BytesIO(content), "utf-8", newline="")
     heading = next((line for line in lines if f'"{KERNEL}"' in line), f'"{KERNEL}"')
     cells = csv.reader(chain([heading], lines))
@@ -247,7 +231,8 @@ def _by_launch(rows: Iterator[Mapping[str, str]]) -> Iterator[Profiled]:
 def _profiled(row: Mapping[str, str], metrics: Mapping[str, tuple[str, str]]) -> Profiled:
     numbers = {CALLED.get(name, name): _number(*value_and_unit) for name, value_and_unit in metrics.items()}
     return Profiled(
-        function_in(row[KERNEL]),
+        # without return type, template and parameters
+        re.sub(r"[<(].*", "", row[KERNEL].removeprefix("void "), flags=re.DOTALL).strip(),
         {name: number for name, number in numbers.items() if number is not None},
         _product(row.get(GRID, "")),
         _product(row.get(GROUP, "")),
@@ -256,122 +241,15 @@ def _profiled(row: Mapping[str, str], metrics: Mapping[str, tuple[str, str]]) ->
     )
 
 
-def function_in(name: str) -> str:
-    """Return the function name in the *name* of a kernel, without return type, template and parameters."""
-    return re.sub(r"[<(].*", "", name.removeprefix("void "), flags=re.DOTALL).strip()
-
-
 def _product(lengths: str) -> int | None:
     """Return the volume of a grid or group such as ``"(256, 1, 1)"``; None if *lengths* has no number."""
     numbers = re.findall(r"\d+", lengths)
-    if len(numbers) > 3 or any(len(each) > DIGITS for each in numbers):
+    if len(numbers) > 3 or any(len(each) > MAX_DIGITS for each in numbers):
         raise ValueError(f"{lengths:.40} is not a size in up to three dimensions")
     return prod(map(int, numbers)) if numbers else None
 
 
-# }}}
-
-
-# {{{ KTT: its own format, then that of benchmark_hub. Fields that are not declared are ignored.
-
-
-class _Counter(msgspec.Struct, frozen=True, rename="pascal"):
-    name: str
-    value: Number
-
-
-class _Counters(msgspec.Struct, frozen=True, rename="pascal"):
-    counters: tuple[_Counter, ...] | None = None
-
-
-class _Compilation(msgspec.Struct, frozen=True, rename="pascal"):
-    registers_count: Amount
-
-
-class _Launch(msgspec.Struct, frozen=True, rename="pascal"):
-    kernel_function: str
-    global_size: Lengths
-    local_size: Lengths
-    profiling_data: _Counters = _Counters()
-    compilation_data: _Compilation | None = None
-
-
-class _Result(msgspec.Struct, frozen=True, rename="pascal"):
-    computation_results: tuple[_Launch, ...]
-
-
-class _About(msgspec.Struct, frozen=True, rename="pascal"):
-    device: str
-    global_size_type: str = ""
-
-
-class _OwnFile(msgspec.Struct, frozen=True, rename="pascal"):
-    metadata: _About
-    results: tuple[_Result, ...]
-
-
-class _HubMeasurement(msgspec.Struct, frozen=True):
-    name: str
-    value: object
-
-
-class _HubCompilation(msgspec.Struct, frozen=True):
-    registers: Amount
-    global_size: Lengths
-    local_size: Lengths
-
-
-class _HubResult(msgspec.Struct, frozen=True):
-    measurements: tuple[_HubMeasurement, ...]
-    compilation_data: _HubCompilation | None = None
-
-
-class _HubAbout(msgspec.Struct, frozen=True):
-    device: str = ""
-
-
-class _HubFile(msgspec.Struct, frozen=True):
-    results: tuple[_HubResult, ...]
-    metadata: _HubAbout = _HubAbout()
-
-
-def _of_tuner(content: bytes) -> Iterator[Profiled]:
-    if b'"Results"' in content:
-        return _own_form(msgspec.json.decode(content, type=_OwnFile))
-    return _form_of_hub(msgspec.json.decode(content, type=_HubFile))
-
-
-def _own_form(file: _OwnFile) -> Iterator[Profiled]:
-    for launch in (launch for result in file.results for launch in result.computation_results):
-        values = {each.name: each.value for each in launch.profiling_data.counters or ()}
-        if not values:
-            continue
-        if launch.compilation_data is not None:
-            values[REGISTERS] = launch.compilation_data.registers_count
-        work_items = prod(launch.local_size.values())
-        groups = prod(launch.global_size.values()) // (work_items if file.metadata.global_size_type == "OpenCL" else 1)
-        yield Profiled(function_in(launch.kernel_function), values, groups, work_items, file.metadata.device)
-
-
-def _form_of_hub(file: _HubFile) -> Iterator[Profiled]:
-    for result in file.results:
-        measured = {each.name: each.value for each in result.measurements if "__" in each.name}
-        values = msgspec.convert(measured, dict[str, Number])
-        compiled = result.compilation_data
-        if not values:
-            continue
-        if compiled is None:
-            yield Profiled("", values, device=file.metadata.device)
-            continue
-        values[REGISTERS] = compiled.registers
-        groups, work_items = prod(compiled.global_size.values()), prod(compiled.local_size.values())
-        yield Profiled("", values, groups, work_items, file.metadata.device)
-
-
-# }}}
-
-
-NAMED = 3
+MAX_NAMED = 3
 """largest number of names in a sentence"""
 
 
@@ -420,17 +298,17 @@ class CountersComparison(Tabular):
 
     def report_text(self) -> ReportText:
         """Return a table of predicted and measured values, with relative errors."""
-        several = len({each.launch for each in self.rows}) > 1
+        several = len({row.launch for row in self.rows}) > 1
         rows = [
             (
-                each.metric,
-                amount(each.predicted),
-                amount(each.counted),
-                "" if each.error is None else f"{each.error:+.1%}",
-                unit_of_metric(each.metric),
-                *([each.launch] if several else []),
+                row.metric,
+                amount(row.predicted),
+                amount(row.counted),
+                "" if row.error is None else f"{row.error:+.1%}",
+                unit_of_metric(row.metric),
+                *([row.launch] if several else []),
             )
-            for each in self.rows
+            for row in self.rows
         ]
         headings = ("metric", "predicted", "measured", "error", "unit", *(["launch"] if several else []))
         about = self.counters
@@ -459,7 +337,7 @@ def compare_counters(
     counters : Counters
         The predicted metrics, from :func:`loopyperf.counters`.
     profile : str or os.PathLike
-        Path of the output of ``ncu --csv``, or of KTT's JSON.
+        Path of the output of ``ncu --csv``.
     device : str, os.PathLike or Device, optional
         The device of *counters*, needed if its device file is not in the library.
 
@@ -511,19 +389,17 @@ def compare_counters(
             notes.append(f"{launch.name} was profiled {len(own):,} times; medians are shown")
         metrics = dict.fromkeys(metric for each in own for metric in each.values)
         both = [metric for metric in launch.values if metric in metrics]
-        rows += [ComparedCounter(launch.name, each, launch.values[each], _median(own, each)) for each in both]
+        for metric in both:
+            measured = median(each.values[metric] for each in own if metric in each.values)
+            rows.append(ComparedCounter(launch.name, metric, launch.values[metric], measured))
         notes += _left(metrics, launch)
     return CountersComparison(counters, tuple(rows), tuple(dict.fromkeys(notes)))
 
 
-def _median(launches: Sequence[Profiled], metric: str) -> float:
-    return median(each.values[metric] for each in launches if metric in each.values)
-
-
 def _left(metrics: Mapping[str, None], launch: LaunchCounters) -> Iterator[str]:
-    left = [each for each in metrics if each not in launch.values]
+    left = [metric for metric in metrics if metric not in launch.values]
     if left:
-        yield f"not predicted: {listed((f'{each:.80}' for each in left), NAMED)}"
+        yield f"not predicted: {listed((f'{each:.80}' for each in left), MAX_NAMED)}"
 
 
 def _check_device(found: Sequence[Profiled], device: Device, profile: str | PathLike[str]) -> None:
@@ -542,20 +418,18 @@ def _check_device(found: Sequence[Profiled], device: Device, profile: str | Path
 
 def _of_launch(found: Sequence[Profiled], launch: LaunchCounters, profile: str | PathLike[str]) -> Sequence[Profiled]:
     """Return the profiled launches that match *launch*; raises :class:`MeasurementError` if there are none."""
-    named = [each for each in found if each.kernel in ("", launch.name)]
+    named = [each for each in found if each.kernel == launch.name]
     if not named:
-        others = listed(dict.fromkeys(f"{each.kernel:.40}" for each in found), NAMED)
+        others = listed(dict.fromkeys(f"{each.kernel:.40}" for each in found), MAX_NAMED)
         raise MeasurementError(f"{profile} has no launch of {launch.name}, only of {others}; profile that kernel")
-    own = [each for each in named if _is_of_size(each, launch)]
+    own = [
+        each for each in named if each.groups in (None, launch.groups) and each.work_items in (None, launch.work_items)
+    ]
     if not own:
         sizes = dict.fromkeys((each.groups, each.work_items) for each in named)
-        shown = listed((f"{groups:,} groups of {items:,}" for groups, items in sizes if groups and items), NAMED)
+        shown = listed((f"{groups:,} groups of {items:,}" for groups, items in sizes if groups and items), MAX_NAMED)
         raise MeasurementError(
             f"{profile} has {shown} work-items, but {launch.name} has {launch.groups:,} groups of "
             f"{launch.work_items:,}; predict for the profiled sizes"
         )
     return own
-
-
-def _is_of_size(profiled: Profiled, launch: LaunchCounters) -> bool:
-    return profiled.groups in (None, launch.groups) and profiled.work_items in (None, launch.work_items)

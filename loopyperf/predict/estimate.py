@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_path
 from loopyperf.device.device_library import DeviceChoice
-from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.errors import MissingNumberError, ParameterError, UnknownDeviceError
 from loopyperf.files import user_data_stamp
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
@@ -161,7 +162,7 @@ def estimate(
     case = Case(program, merged_sizes(parameters, sizes), typical)
     options = Options(device, fit, backend, counting, alternatives, arguments, compiler)
     check_type("wall", wall, "True or False", bool)
-    by, found = _predicted(_latest_predictor(model, options), case, model is fit is None, compiler)
+    by, found = predicted_by(_latest_predictor(model, options), case, model is fit is None, compiler)
     return on_wall_clock(found, by) if wall else found
 
 
@@ -220,6 +221,21 @@ def predictor(
     return _bound(model, options)
 
 
+def predictor_for_measured(
+    slug: str,
+    *,
+    device: DeviceChoice | None,
+    model: str | None,
+    fit: "FitChoice | ResidualModel | None",
+    compiler: Compiler,
+) -> Predictor:
+    """Return the predictor for *device*, by default the measured one, *slug*, or if that is unknown the default one."""
+    if device is None:
+        with suppress(UnknownDeviceError):  # a processor has parameters without its name
+            return predictor(device=slug, model=model, fit=fit, compiler=compiler)
+    return predictor(device=device, model=model, fit=fit, compiler=compiler)
+
+
 def given_or_named(
     given: Predictor | None,
     *,
@@ -248,10 +264,10 @@ def shown_estimate(
 ) -> tuple[Predictor, Estimate]:
     """Return a predictor as :func:`given_or_named` does, and its estimate of *case*, as :func:`estimate` predicts."""
     by = given_or_named(given, device=device, model=model, fit=fit, compiler=compiler)
-    return _predicted(by, case, given is model is fit is None, compiler)
+    return predicted_by(by, case, given is model is fit is None, compiler)
 
 
-def _predicted(by: Predictor, case: Case, is_default: bool, compiler: Compiler) -> tuple[Predictor, Estimate]:
+def predicted_by(by: Predictor, case: Case, is_default: bool, compiler: Compiler) -> tuple[Predictor, Estimate]:
     """Return *by* and its estimate of *case*.
 
     If the default is a fit that has no weights for the kernel, the model for device parameters predicts instead.

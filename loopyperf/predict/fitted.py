@@ -28,7 +28,7 @@ from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import DEVICE_MODELS, LEARNED, MODELS, find_fitted_model
 from loopyperf.models.model_interface import Count, RegressionModel, Shares
 from loopyperf.models.pipeline_shares import pipeline_shares
-from loopyperf.models.result import NAMED, Estimate, ModelTime, Seconds, clipped, no_interval, total
+from loopyperf.models.result import MAX_NAMED, Estimate, ModelTime, Seconds, clipped, no_interval, total
 from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import shown
 from loopyperf.pipeline.timed_program import TimedProgram
@@ -42,11 +42,11 @@ from loopyperf.stages.device_choice import backends
 from loopyperf.units import in_percent, listed, ratio_in_words
 
 Floats = NDArray[np.float64]
-UNLIKE = 1.0
+MAX_LEVERAGE = 1.0
 """leverage above which the uncertainty of the weights contributes more to a kernel's error than the model does"""
-UNTRIED = no_interval("the fit was not validated on held-out kernels")
+NOT_VALIDATED = no_interval("the fit was not validated on held-out kernels")
 NEGATIVE = no_interval("the fit does not apply to this kernel")
-TOO_FEW = no_interval("the fit was validated on too few held-out kernels")
+TOO_FEW_KERNELS = no_interval("the fit was validated on too few held-out kernels")
 
 
 def prediction_interval(
@@ -61,16 +61,17 @@ def prediction_interval(
     if np.any(np.asarray(seconds) < 0):
         return None, (NEGATIVE,)
     if fit.uncertainty is None:
-        return None, (UNTRIED,)
+        return None, (NOT_VALIDATED,)
     found = widths(fit, *totals(shares))
     if found.priceless:
         return None, (no_interval(f"the fit has no weight for {', '.join(found.priceless)}"),)
     with np.errstate(over="ignore"):  # an infinite factor gives no interval
         factor = np.exp(found.half)
-    unlike = float(found.leverage.max(initial=0.0))
-    notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g} (above {UNLIKE:g})",)
+    leverage = float(found.leverage.max(initial=0.0))
+    unlike = f"unlike the kernels of the fit: leverage {leverage:.2g} (above {MAX_LEVERAGE:g})"
+    notes = (unlike,) if leverage > MAX_LEVERAGE else ()
     if not np.isfinite(factor).all():
-        return None, (TOO_FEW, *notes)
+        return None, (TOO_FEW_KERNELS, *notes)
     if not isinstance(seconds, np.ndarray):
         return (seconds / float(factor[0]), seconds * float(factor[0])), notes
     spread = factor.reshape(seconds.shape)
@@ -88,7 +89,7 @@ def left_out(fit: Fit, shares: Shares) -> tuple[str, ...]:
 def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:
     """Return the columns of *shares*, and their amounts summed over sources, an array (sizes × columns)."""
     names = tuple(shares)
-    sums = [_summed(parts) for parts in shares.values()]
+    sums: list[Any] = [sum(parts.values()) for parts in shares.values()]
     shape = np.broadcast_shapes(*(np.shape(each) for each in sums))
     columns = [np.broadcast_to(np.asarray(each, np.float64), shape).ravel() for each in sums]
     return names, np.stack(columns, axis=1) if columns else np.zeros((1, 0))
@@ -100,7 +101,7 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
     An amount of zero is not below a range.
     """
     names, amounts = totals(shares)
-    ranged = [(name, amounts[:, place], fit.ranges[name]) for place, name in enumerate(names) if name in fit.ranges]
+    ranged = [(name, amounts[:, index], fit.ranges[name]) for index, name in enumerate(names) if name in fit.ranges]
     more = {name: each.max(initial=0.0) / most for name, each, (_, most) in ranged}
     less = {name: least / each[each > 0].min() for name, each, (least, _) in ranged if (each > 0).any()}
     for word, excess in (("more", more), ("less", less)):
@@ -116,10 +117,6 @@ def extrapolates(fit: Fit, shares: Shares) -> NDArray[np.bool_]:
     names, amounts = totals(shares)
     least, most = np.array([fit.ranges.get(name, (0.0, np.inf)) for name in names]).reshape(-1, 2).T
     return np.asarray(((amounts > most) | ((amounts > 0) & (amounts < least))).any(axis=1))
-
-
-def _summed(parts: Mapping[str, Count]) -> Any:
-    return sum(parts.values())
 
 
 # {{{ counts times weights
@@ -192,7 +189,7 @@ def _check_priced(kernel: str, fit: Fit, shares: Shares) -> None:
         other = "" if description_or_none(fit.slug) is None else ", or use a model without a fit: model='roofline'"
         raise MissingNumberError(
             f"the fit of {fit.slug!r} has no weights for {in_percent(float(share))} of the work of "
-            f"{kernel!r}: {listed(most, NAMED)}; calibrate with kernels that have these{other}"
+            f"{kernel!r}: {listed(most, MAX_NAMED)}; calibrate with kernels that have these{other}"
         )
 
 
@@ -243,16 +240,10 @@ def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
     """Return the counts by property and source at one size; by property alone in a batch."""
     if not has_arrays(sizes):
         return counted.shares(sizes)
-    shape = _batch_shape(sizes)
+    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    shape = common_shape({name: array.shape for name, array in arrays.items()})
     counts = counted.properties().evaluate(**sizes)
     return {name: {"": _spread(np.asarray(count), shape)} for name, count in counts.items()}
-
-
-def _batch_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the broadcast shape of the arrays among *sizes*; raises :class:`ParameterError` if there is none."""
-    return common_shape(
-        {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
-    )
 
 
 def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -280,9 +271,9 @@ def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: S
 def _samples(shares: Shares) -> Iterator[dict[str, float]]:
     """Yield the counts by property; in a batch, those at its first and at its last size."""
     lengths = {count.size for parts in shares.values() for count in parts.values() if isinstance(count, np.ndarray)}
-    places = [0, max(lengths) - 1] if lengths else [0]
-    for place in places if places[-1] >= 0 else []:
-        yield {name: sum(_at(count, place) for count in parts.values()) for name, parts in shares.items()}
+    indices = [0, max(lengths) - 1] if lengths else [0]
+    for index in indices if indices[-1] >= 0 else []:
+        yield {name: sum(_at(count, index) for count in parts.values()) for name, parts in shares.items()}
 
 
 def _at(count: Count, index: int) -> float:

@@ -8,7 +8,7 @@ from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, called
-from loopyperf.errors import LoopyperfError, UnknownDeviceError, one_line
+from loopyperf.errors import LoopyperfError, one_line
 from loopyperf.kernel import Program
 from loopyperf.measurement.arguments import TOLERANCE, verify
 from loopyperf.measurement.backends import opened
@@ -16,10 +16,9 @@ from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.drift_monitor import measured
 from loopyperf.measurement.environment import Array
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models.result import Estimate
-from loopyperf.predict.estimate import estimate
+from loopyperf.predict.estimate import predicted_by, predictor_for_measured
 from loopyperf.predict.sampled import made_case
-from loopyperf.stages.case import merged_sizes
+from loopyperf.stages.case import Case, merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, in_percent
 
@@ -152,8 +151,14 @@ def measure(
 
     case = made_case(program, merged, arguments, check=check)
     summary = rules.summary(measured(machine, case, rules).wall)
-    options: dict[str, Any] = {"model": model, "fit": fit, "compiler": compiler, "typical": typical}
-    predicted, notes = _predicted(program, merged, device, machine, options)
+    predicted, notes = None, tuple[str, ...]()
+    try:
+        slug = machine.environment.slug
+        by = predictor_for_measured(slug, device=device, model=model, fit=fit, compiler=compiler)
+        _, predicted = predicted_by(by, Case(program, merged, typical), model is fit is None, compiler)
+        notes = predicted.notes
+    except LoopyperfError as error:
+        notes = (f"no prediction: {one_line(error)}",)
     return MeasuredKernel(
         kernel=case.kernel_class,
         sizes=merged,
@@ -166,19 +171,3 @@ def measure(
         model="" if predicted is None else predicted.model,
         notes=notes,
     )
-
-
-def _predicted(
-    program: Program, sizes: Mapping[str, Any], device: DeviceChoice | None, machine: Backend, options: dict[str, Any]
-) -> tuple[Estimate | None, tuple[str, ...]]:
-    """Return the prediction with its notes; None with the reason if there is none for the measured device."""
-    try:
-        try:
-            found = estimate(program, device=device or machine.environment.slug, parameters=sizes, **options)
-        except UnknownDeviceError:
-            if device is not None:
-                raise
-            found = estimate(program, parameters=sizes, **options)  # a processor's parameters have no name
-    except LoopyperfError as error:
-        return None, (f"no prediction: {one_line(error)}",)
-    return found, found.notes

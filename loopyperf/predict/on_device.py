@@ -42,7 +42,7 @@ from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.evaluation import integer_array
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind
-from loopyperf.stages.case import Case, common_shape, found_once, prepared
+from loopyperf.stages.case import Case, common_shape, look_up, prepared
 from loopyperf.stages.compile import Compiler, machine_program, versions_of
 from loopyperf.stages.profile import kernel_profile
 from loopyperf.stages.timing import timed_program
@@ -54,7 +54,7 @@ SIMULATED = "pipeline"
 """the model that simulates"""
 BOUND = "roofline"
 """the model that is a lower bound"""
-NAMED = 3
+MAX_NAMED = 3
 """largest number of arrays that a sentence names"""
 ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
 """cached answers; each takes some kilobytes of memory"""
@@ -107,7 +107,8 @@ class DevicePredictor(Predictor):
         """Return the kernel's name and the model's answer at one size, from the cache if it is there."""
         model, fit, *by = self.depends_on
         key = (model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
-        return found_once(ANSWERS, case.kernel, key, lambda: self._through_all_stages(case))
+        lookup = look_up(ANSWERS, case.kernel, key)
+        return lookup.found or lookup.keep(self._through_all_stages(case))
 
     def _through_all_stages(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer: every stage of a prediction, in order."""
@@ -189,7 +190,7 @@ def answered_at(case: Case, answer: Callable[[Case], Answer]) -> Answer:
         return answer(case)
     shape = common_shape({name: array.shape for name, array in arrays.items()})
     every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
-    points = [{name: int(array.flat[place]) for name, array in every.items()} for place in range(int(np.prod(shape)))]
+    points = [{name: int(array.flat[index]) for name, array in every.items()} for index in range(int(np.prod(shape)))]
     if not points:
         return prepared(case.kernel).name, ModelTime(np.zeros(shape), Breakdown(()))
     answers = [answer(replace(case, sizes={**sizes, **point})) for point in points]
@@ -271,7 +272,7 @@ def arrays_in_words(arrays: Sequence[str]) -> str:
     """Return subject and verb of a sentence on *arrays*, e.g. ``"the private array acc is"``."""
     if len(arrays) == 1:
         return f"the private array {arrays[0]} is"
-    return f"the private arrays {listed(arrays, NAMED)} are"
+    return f"the private arrays {listed(arrays, MAX_NAMED)} are"
 
 
 def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | None:
@@ -286,7 +287,7 @@ def batched_alternatives(answers: Sequence[ModelTime], shape: tuple[int, ...]) -
 
     A size that lacks an alternative gets the time of its answer.
     """
-    every = [{each.assumption: each for each in answer.alternatives} for answer in answers]
+    every = [{alternative.assumption: alternative for alternative in answer.alternatives} for answer in answers]
     found: list[Alternative] = []
     for assumption in dict.fromkeys(name for of_size in every for name in of_size):
         times = [

@@ -95,7 +95,7 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
     """Return the elements that *references*, all to one array, access."""
     forms = {(len(ref.index), ref.is_linear) for _, ref in references}
     cells = [_cells_of(counter, site, ref) for site, ref in references]
-    is_complete = len(forms) == 1 and all(each is not None for each in cells)
+    is_complete = len(forms) == 1 and all(cell is not None for cell in cells)
     stores = [at for at, (_, ref) in enumerate(references) if ref.direction == "store"]
     is_updated = is_complete and all(_is_loaded_before(counter.kernel, references[at], references) for at in stores)
     return TouchedCells(
@@ -108,7 +108,7 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
 
 def _number(counter: ExecutionCounter, cells: list[isl.Set | None]) -> QuasiPolynomial:
     """Return the number of distinct elements in the known *cells*."""
-    known = [each for each in cells if each is not None]
+    known = [cell for cell in cells if cell is not None]
     if not known:
         return QuasiPolynomial.constant(0, counter.kernel.assumptions)
     return QuasiPolynomial.of_points(reduce(isl.Set.union, known).coalesce(), counter.kernel.assumptions)
@@ -244,27 +244,27 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         values = admitted_values(self.assumptions, size, at_least, at_most, fixed)
         names = list(self)
 
-        def longest(places: Sequence[int]) -> list[str]:
-            sampled = np.array([values[place] for place in places], dtype=np.int64)
+        def longest(indices: Sequence[int]) -> list[str]:
+            sampled = np.array([values[index] for index in indices], dtype=np.int64)
             cycles = self._totals.evaluator.at_arrays({**fixed, size: sampled})
-            return [names[place] for place in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
+            return [names[index] for index in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
 
         spread = np.geomspace(1, len(values), min(len(values), SAMPLES)).round().astype(np.int64) - 1
-        places = np.unique(spread).tolist()
+        indices = np.unique(spread).tolist()
         found: list[Crossover] = []
-        for (low, before), (high, after) in pairwise(zip(places, longest(places), strict=True)):
+        for (low, before), (high, after) in pairwise(zip(indices, longest(indices), strict=True)):
             while before != after:
-                place = _first(low, high, lambda at, before=before: longest([at])[0] != before)
-                now = longest([place])[0]
-                found.append(Crossover(values[place], before, now))
-                low, before = place, now
+                index = _first(low, high, lambda at, before=before: longest([at])[0] != before)
+                now = longest([index])[0]
+                found.append(Crossover(values[index], before, now))
+                low, before = index, now
         return tuple(found)
 
     # }}}
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return, by bisection, a place in (*low*, *high*] at which *holds* becomes true."""
+    """Return, by bisection, an index in (*low*, *high*] at which *holds* becomes true."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

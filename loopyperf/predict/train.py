@@ -121,14 +121,14 @@ def train_recordings(
     :class:`CalibrationError` without archives, for an archive without a run, for archives of several devices, and for
     kernels that are not in *files*.
     """
-    rows = [row for each in recordings for row in measured_kernels(within_the_model(each, files), files)]
-    slugs = sorted({each.runs[-1].environment.slug for each in recordings})
+    rows = [row for recording in recordings for row in measured_kernels(within_the_model(recording, files), files)]
+    slugs = sorted({recording.runs[-1].environment.slug for recording in recordings})
     if len(slugs) != 1:
         raise CalibrationError(f"give archives of one device; these are of: {', '.join(slugs) or 'none'}")
     first = recordings[0].runs[-1]
-    if unlike := [reason for each in recordings for reason in first.differences(each.runs[-1])]:
+    if unlike := [reason for recording in recordings for reason in first.differences(recording.runs[-1])]:
         raise CalibrationError(f"cannot combine these archives: {'; '.join(dict.fromkeys(unlike))}")
-    latest = max(recordings, key=lambda each: each.runs[-1].started)
+    latest = max(recordings, key=lambda recording: recording.runs[-1].started)
     known = measured_device(latest.runs[-1].environment)
     return _learned(provenance(latest, "executed"), rows, known, base)
 
@@ -160,7 +160,7 @@ def learn_from(origin: Provenance, examples: Sequence[Example], base: str) -> Re
 
 def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple[Base, Fit | None]:
     """Return a base model fitted to *examples* (to pipelines if they have any), and its fit to all of them."""
-    observations = [each.observation for each in examples]
+    observations = [example.observation for example in examples]
     candidates = possible(observations, base) if observations else ()
     if not candidates:
         return unfitted_base(base), None  # learn() raises an error about missing rows

@@ -27,7 +27,7 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, m
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models.result import LEVEL, Estimate
+from loopyperf.models.result import LEVEL
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.on_device import on_wall_clock
 from loopyperf.predict.predictor import Predictor
@@ -86,7 +86,7 @@ class Validation(Tabular, Sequence[Prediction]):
 
     def report_text(self) -> ReportText:
         """Return the error of each kernel and of all kernels, as in the paper's Table 1, with the noise floor."""
-        accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
+        accuracy, sizes = assess(self.predictions), Counter(prediction.kernel for prediction in self.predictions)
         inside = (
             ""
             if accuracy.coverage is None
@@ -108,7 +108,7 @@ class Validation(Tabular, Sequence[Prediction]):
         yield f"noise floor: {now}{before}; no model can be more accurate"
         if self.slowdown is not None and abs(self.slowdown - 1) > Protocol().slow:
             # Relative to the predictions, which are of the device's speed when the fit was made.
-            longer = exp(fmean(log(each.measured / each.predicted) for each in self.predictions))
+            longer = exp(fmean(log(prediction.measured / prediction.predicted) for prediction in self.predictions))
             yield (
                 f"the same work takes {self.slowdown:.2f} times as long as when the fit was made (clock, other load), "
                 + (
@@ -124,15 +124,15 @@ class Validation(Tabular, Sequence[Prediction]):
         """Return a row for each kernel and size: measured and predicted seconds, the interval, and relative errors."""
         return [
             {
-                "kernel": each.kernel,
-                **each.sizes,
-                "measured": each.measured,
-                "predicted": each.predicted,
-                "low": None if each.interval is None else each.interval[0],
-                "high": None if each.interval is None else each.interval[1],
-                "error": each.error,
+                "kernel": prediction.kernel,
+                **prediction.sizes,
+                "measured": prediction.measured,
+                "predicted": prediction.predicted,
+                "low": None if prediction.interval is None else prediction.interval[0],
+                "high": None if prediction.interval is None else prediction.interval[1],
+                "error": prediction.error,
             }
-            for each in self.predictions
+            for prediction in self.predictions
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -248,7 +248,8 @@ def recorded_predictions(
         for row in measured_kernels(relevant, files):
             try:
                 estimate = on_wall_clock(predictor.predict(Case(row.kernel, row.sizes)), predictor)
-                found.append(_prediction(row, estimate))
+                interval = estimate.interval and (float(estimate.interval[0]), float(estimate.interval[1]))
+                found.append(Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, interval))
             except LoopyperfError as error:
                 refused[row.kernel_class] = error
             else:
@@ -268,11 +269,6 @@ def recorded_predictions(
         slowdown=None if now is None or fit is None or fit.pace is None else now / fit.pace,
         refusals={name: str(error) for name, error in refused.items()},
     )
-
-
-def _prediction(row: Measured, estimate: Estimate) -> Prediction:
-    interval = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
-    return Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, interval)
 
 
 def _chosen(environment: Environment, fit: FitChoice | None, given: Predictor | None) -> tuple[Predictor, Fit | None]:

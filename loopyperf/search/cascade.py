@@ -1,34 +1,42 @@
-"""The cascade of lower bounds, which finds the fastest variants with few model runs; and the confidence of a ranking.
+"""The cascade of lower bounds, which finds the fastest variants with few model runs, and its execution in processes.
 
-Cascade: every variant has a lower bound of its time, initially −∞. The variant with the least bound is processed next:
+Every variant has a lower bound of its time, initially −∞. The variant with the least bound is processed next:
 its next, more expensive bound is computed or, after all bounds, its predicted time. The search ends when the wanted
 number of times is known and none of them exceeds the least remaining bound: no other variant can be faster. This holds
 as far as the bounds are lower bounds of the model's times; a note reports contradictions. A variant that cannot be
 built or run is dropped.
-
-Confidence: with Tᵢ the predicted time of variant i and hᵢ half the width of its interval, in ln of times, its true time
-is modeled as tᵢ = Tᵢ·exp(hᵢ·uᵢ). The uᵢ are independent. They are distributed as the errors of held-out kernels about
-the mean error of their class, divided by half the width of their intervals, because an error that is common to all
-variants does not change their order. If the fit lacks these errors, the uᵢ are normal, scaled to match the interval.
 """
 
 import heapq
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from math import ceil, hypot, inf, log, sqrt
+from math import inf
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from loopyperf.calibration.accuracy import Uncertainty, quantile
-from loopyperf.errors import ParameterError
-from loopyperf.models.result import DEVIATIONS, LEVEL, Estimate
+from loopyperf.calibration.choice import WITHOUT_FIT
+from loopyperf.executors import Processes
+from loopyperf.models.result import Estimate
+from loopyperf.predict.estimate import predictor as predictor_of
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.task import LOOKED_AT, Sizes, Task, Unanswered
-from loopyperf.search.variants import Variant, check_share
+from loopyperf.search.task import (
+    BOUNDED,
+    CHECKED_VARIANTS,
+    Sizes,
+    SizesSeen,
+    Task,
+    Unanswered,
+    bound_of,
+    bounds_note,
+    check_ranked,
+    predicted,
+    without_notes,
+)
+from loopyperf.search.task_runner import TaskRunner
+from loopyperf.search.variants import Variant
+from loopyperf.stages.compile import Compiler
 from loopyperf.units import number_of
 
 ROUNDING = 1e-9
@@ -58,7 +66,9 @@ class _Bound:
 
 def order_of_asking(number: int) -> list[int]:
     """Return the order in which *number* variants are processed; it starts with some from all over the list."""
-    first = [number * place // LOOKED_AT for place in range(LOOKED_AT)] if number > LOOKED_AT else []
+    first = (
+        [number * index // CHECKED_VARIANTS for index in range(CHECKED_VARIANTS)] if number > CHECKED_VARIANTS else []
+    )
     return [*first, *sorted(set(range(number)) - set(first))]
 
 
@@ -77,13 +87,15 @@ class Cascade:
     """variant -> reason why there is no estimate"""
     estimates: dict[str, Estimate] = field(default_factory=dict[str, Estimate])
     """variant -> estimate, in order of completion"""
+    is_refused: bool = False
+    """whether the model has no prediction for some variant that other models might predict"""
 
     def __post_init__(self) -> None:
         """Start without bounds and estimates."""
         self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
-        self._bounds = dict.fromkeys((each.name for each in self.variants), _Bound())
-        self._places = {each.name: place for place, each in enumerate(self.variants)}
+        self._bounds = dict.fromkeys((variant.name for variant in self.variants), _Bound())
+        self._places = {variant.name: index for index, variant in enumerate(self.variants)}
         self._turn = {self.variants[place].name: turn for turn, place in enumerate(self._turns)}
         self._waiting = 0
         self._times: list[float] = []
@@ -109,6 +121,7 @@ class Cascade:
         is_last = task.stage == len(self.predictors) - 1
         if isinstance(answer, Unanswered) and (is_last or answer.is_final):
             self.failures[name] = answer.reason
+            self.is_refused |= not answer.is_final
         elif is_last:
             assert isinstance(answer, Estimate)
             seconds = float(answer)
@@ -164,111 +177,75 @@ class Cascade:
         )
 
 
-SAMPLES = 2000
-"""Monte Carlo samples of the true times of all candidates"""
-MAX_RANDOM_NUMBERS = 20_000_000
-"""largest number of random numbers for a shortlist; with many candidates there are fewer samples"""
-MAX_COMPARED = 1000
-"""largest number of errors that are compared in pairs"""
-SEED = 0
-
-Floats = NDArray[np.float64]
+MIN_MODELED = 32
+"""points that the model predicts at least before others are skipped because of their lower bounds"""
 
 
-@dataclass(frozen=True, slots=True)
-class ShortlistCandidate:
-    """A variant that may be the fastest."""
+@dataclass
+class Predicting:
+    """Predicts variants, in this process or in others; a set of variants may be predicted in several batches."""
 
-    name: str
-    seconds: float
-    """predicted time; for a variant that is not ranked, its lower bound"""
-    spread: float | None
-    """half the width of its interval, in ln of times; None without an interval"""
-    is_ranked: bool = True
+    predictor: Predictor
+    """predictor of the model; another one if the default fit has no weights for the kernels of the first batch"""
+    sizes: Sizes
+    typical: Mapping[str, Any] | None
+    executor: Executor | Processes | None = None
+    time_limit: float | None = None
+    """time limit for each variant, in seconds"""
+    otherwise: Compiler | None = None
+    """compiler of the model without a fit that may replace :attr:`predictor`; None: it is not replaced"""
+    number: int | None = None
+    """number of all variants; None: that of the first batch"""
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    """notes on bounds and on failures of the executor"""
 
+    def __post_init__(self) -> None:
+        """Raise :class:`ParameterError` for a predictor that executes kernels, and for invalid sizes or options."""
+        check_ranked(self.predictor, self.sizes, self.typical)
+        self._runner = TaskRunner(predicted, self.executor, self.time_limit)
+        self._seen = SizesSeen(self.sizes)
+        self._done = 0
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
-    """The smallest set of variants that contains one that is fast enough, with a given probability."""
+    def cascade(
+        self,
+        variants: Sequence[Variant],
+        bounds: Sequence[str] | None = None,
+        top: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Cascade:
+        """Return the lower bounds and estimates of *variants*, at least of the *top* fastest.
 
-    names: tuple[str, ...]
-    """names of the variants, fastest first"""
-    regret: float
-    """relative amount by which the fastest of them may be slower than the fastest of all"""
-    probability: float
-    """probability that it is not slower than that, as far as the model's errors are known"""
+        Without *bounds*, the roofline bounds the models that it is valid for, and the :data:`MIN_MODELED` fastest get
+        an estimate. *progress* is called with the number of results and their largest possible number. Raises
+        :class:`ParameterError` for sizes that none of the first variants takes, or that all of them lack.
+        """
+        found = self._run(variants, bounds, top, progress)
+        device, otherwise = self.predictor.device_parameters, self.otherwise
+        self.otherwise = None
+        is_unfit = found.is_refused and not found.estimates and self.predictor.model != WITHOUT_FIT
+        if is_unfit and otherwise is not None and device is not None:
+            self.predictor, self._done = predictor_of(device=device, model=WITHOUT_FIT, compiler=otherwise), 0
+            found = self._run(variants, bounds, top, progress)
+        return found
 
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
-    """Return the errors of kernels about their class's mean, over half the width of an interval; () if unknown."""
-    if known is None or not known.deviations:
-        return ()
-    half = quantile(known.scores, LEVEL)
-    return tuple(each / half for each in known.deviations) if 0 < half < float("inf") else ()
-
-
-def tied(ranked: Sequence[ShortlistCandidate], errors: Sequence[float]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of *ranked* in groups, whose members cannot be distinguished from the group's first one.
-
-    *errors* are those of :func:`errors_of`. Candidates without a spread tie only if their times are equal.
-    """
-    # the quantile, at the probability of intervals, of the difference between two kernels' errors
-    apart = sqrt(2)
-    if len(errors) > 1:
-        some = np.array(errors)[:: -(-len(errors) // MAX_COMPARED)]
-        pairs = np.triu_indices(len(some), 1)
-        apart = float(np.quantile(np.abs(np.subtract.outer(some, some))[pairs], LEVEL))
-    groups: list[list[str]] = []
-    first: ShortlistCandidate | None = None
-    for each in ranked:
-        if first is None or not _is_within(first, each, apart):
-            first = each
-            groups.append([])
-        groups[-1].append(each.name)
-    return tuple(map(tuple, groups))
-
-
-def _is_within(one: ShortlistCandidate, other: ShortlistCandidate, apart: float) -> bool:
-    if one.spread is None or other.spread is None:
-        return one.seconds == other.seconds
-    return log(other.seconds / one.seconds) <= apart * hypot(one.spread, other.spread) / sqrt(2)
-
-
-def shortlisted(
-    candidates: Sequence[ShortlistCandidate], errors: Sequence[float], regret: float, probability: float
-) -> Shortlist:
-    """Return the shortlist of *candidates*; see :meth:`loopyperf.search.rank.Ranking.shortlist`."""
-    check_share(regret, probability)
-    if not any(each.is_ranked for each in candidates):
-        raise ParameterError("no variant could be predicted; see failures")
-    if any(each.spread is None for each in candidates):
-        raise ParameterError("a shortlist needs prediction intervals; rank with a fit that has them")
-    needed = np.sort(_needed(candidates, errors, regret))
-    place = ceil(probability * len(needed)) - 1
-    number = int(needed[place])
-    chosen = candidates[:number]
-    if not all(each.is_ranked for each in chosen):
-        ranked = sum(each.is_ranked for each in candidates)
-        raise ParameterError(
-            f"a probability of {probability:g} requires {number} variants, but only {ranked} are ranked; rank with a "
-            "larger top"
-        )
-    return Shortlist(tuple(each.name for each in chosen), regret, float(np.mean(needed <= number)))
-
-
-def _needed(candidates: Sequence[ShortlistCandidate], errors: Sequence[float], regret: float) -> NDArray[np.int64]:
-    """Return, for each Monte Carlo sample, how many of the first *candidates* include one that is fast enough."""
-    times = np.array([each.seconds for each in candidates])
-    spreads = np.array([each.spread for each in candidates], dtype=np.float64)
-    draws = max(1, min(SAMPLES, MAX_RANDOM_NUMBERS // len(times)))
-    rng = np.random.default_rng(SEED)
-    found = np.empty(draws, dtype=np.int64)
-    for draw in range(draws):
-        own = rng.standard_normal(len(times)) / DEVIATIONS if len(errors) < 2 else rng.choice(errors, len(times))
-        true = np.log(times) + spreads * own
-        fast_enough = true <= true.min() + np.log1p(regret)
-        found[draw] = int(np.argmax(fast_enough)) + 1
-    return found
+    def _run(
+        self,
+        variants: Sequence[Variant],
+        bounds: Sequence[str] | None,
+        top: int | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Cascade:
+        if bounds is None:
+            bounds = ("roofline",) if self.predictor.model in BOUNDED - {"roofline"} else ()
+            top = MIN_MODELED if bounds else None
+        stages = (*(bound_of(self.predictor, name) for name in bounds), without_notes(self.predictor))
+        cascade = Cascade(stages, variants, self.sizes, self.typical, top)
+        for task, answer in self._runner.about(cascade.tasks()):
+            self._seen.note(task.variant.name, answer, self.number or len(variants))
+            cascade.take(task, answer)
+            self._done += 1
+            if progress is not None:
+                progress(self._done, self.number or len(variants) * len(stages))
+        notes = cascade.notes or bounds_note(self.predictor, bounds)
+        self.notes = dict.fromkeys((*self.notes, *self._runner.notes, *notes))
+        return cascade

@@ -20,13 +20,13 @@ PREDICTIONS = 1000
 """default for the largest number of points to predict"""
 ENUMERATED = 20_000
 """largest number of points whose restrictions are all evaluated"""
-START = 128
+START_POINTS = 128
 """random points with which the exploration of a large space starts"""
 BEAM = 8
 """fastest points whose neighbours are predicted next"""
-TRIES = 1000
+MAX_VIOLATIONS = 1000
 """random points in a row that violate the restrictions before a space counts as empty"""
-OF_BOUND = 3.0
+BOUND_VARIANCE = 3.0
 """additional variance of a point that has only a lower bound, relative to the variance of predictions"""
 FUNCTIONS = {"min": min, "max": max, "abs": abs, "len": len, "sum": sum, "any": any, "all": all, "divmod": divmod}
 """functions that a restriction may call"""
@@ -163,9 +163,9 @@ class PredictedSpace:
         points = [*self.estimates, *self.bounds.keys() - self.estimates.keys()]
         ratios = [float(each) / self.bounds[point] for point, each in self.estimates.items() if point in self.bounds]
         usual = median(ratios) if ratios else 1.0
-        known = {point: float(each) for point, each in self.estimates.items()}
+        known = {point: float(estimate) for point, estimate in self.estimates.items()}
         parts = [parts_of(self.estimates.get(point)) for point in points]
-        doubt = [OF_BOUND if point not in known or self.estimates[point].place[0] else 0.0 for point in points]
+        doubt = [BOUND_VARIANCE if point not in known or self.estimates[point].place[0] else 0.0 for point in points]
         seconds = [known.get(point) or usual * self.bounds[point] for point in points]
         return points, Candidates.of(seconds, coordinates(self.space, points), parts, doubt)
 
@@ -175,7 +175,7 @@ class PredictedSpace:
     def _random_points(self, random: Random) -> Iterator[int]:
         found = set[int]()
         missed = 0
-        while len(found) < START and missed < TRIES:
+        while len(found) < START_POINTS and missed < MAX_VIOLATIONS:
             point = random.randrange(self.space.points)
             if point in found or not self._admits(point):
                 missed += 1

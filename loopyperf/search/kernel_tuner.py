@@ -47,14 +47,14 @@ class KernelTunerStrategy:
         """Return the best configuration and its cost; Kernel Tuner ends it by an exception if its budget is spent."""
         space = spaced({name: list(values) for name, values in searchspace.tune_params.items()})
         configurations = [tuple(each) for each in searchspace.list]
-        choices = [dict(zip(space.choices, each, strict=True)) for each in configurations]
-        estimates = [self._predicted(each) for each in choices]
-        known = [float(each) for each in estimates if each is not None]
+        choices = [dict(zip(space.choices, configuration, strict=True)) for configuration in configurations]
+        estimates = [self._predicted(choice) for choice in choices]
+        known = [float(estimate) for estimate in estimates if estimate is not None]
         slowest = max(known, default=1.0)
         candidates = Candidates.of(
-            [slowest if each is None else float(each) for each in estimates],
+            [slowest if estimate is None else float(estimate) for estimate in estimates],
             coordinates(space, map(space.number_of, choices)),
-            [parts_of(each) for each in estimates],
+            [parts_of(estimate) for estimate in estimates],
         )
         tuner = Tuner(candidates, self.regret, self.probability)
         costs: dict[int, float] = {}

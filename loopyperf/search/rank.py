@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
-from math import inf, log
+from math import hypot, inf, log, sqrt
 from typing import Any
 
-from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
+import numpy as np
+
+from loopyperf.calibration.accuracy import Uncertainty, quantile
+from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import NoteKind, ReportText, Table, Tabular, abridged, fields_of, kind_of, plain, tagged
@@ -17,24 +20,12 @@ from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.catalog import find_model
-from loopyperf.models.result import Estimate
+from loopyperf.models.result import LEVEL, Estimate
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.cascade import Beaten, Cascade, Shortlist, ShortlistCandidate, errors_of, shortlisted, tied
-from loopyperf.search.measured import MeasuredRanking, check_measuring, measured_ranking
-from loopyperf.search.task import (
-    Sizes,
-    SizesSeen,
-    Task,
-    Unanswered,
-    bound_of,
-    bounds_note,
-    check_ranked,
-    executes_kernels,
-    predicted,
-    without_notes,
-)
-from loopyperf.search.task_runner import TaskRunner
+from loopyperf.search.cascade import Beaten, Predicting
+from loopyperf.search.measuring import MeasuredRanking, check_measuring, measured_ranking
+from loopyperf.search.task import executes_kernels
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
@@ -43,6 +34,67 @@ from loopyperf.units import duration, listed, number_of
 NO_ESTIMATE = "none could be predicted"
 MAX_NOTED = 8
 """number of fastest variants whose notes on atomic updates are repeated"""
+
+
+# {{{ variants that cannot be distinguished
+#
+# With Tᵢ the predicted time of variant i and hᵢ half the width of its interval, in ln of times, its true time is
+# modeled as tᵢ = Tᵢ·exp(hᵢ·uᵢ). The uᵢ are independent. They are distributed as the errors of held-out kernels about
+# the mean error of their class, divided by half the width of their intervals, because an error that is common to all
+# variants does not change their order. If the fit lacks these errors, the uᵢ are normal, scaled to match the interval.
+
+
+MAX_COMPARED = 1000
+"""largest number of errors that are compared in pairs"""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedVariant:
+    """The time of a variant and its uncertainty."""
+
+    name: str
+    seconds: float
+    """predicted time; for a variant that is not ranked, its lower bound"""
+    spread: float | None
+    """half the width of its interval, in ln of times; None without an interval"""
+
+
+def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
+    """Return the errors of kernels about their class's mean, over half the width of an interval; () if unknown."""
+    if known is None or not known.deviations:
+        return ()
+    half = quantile(known.scores, LEVEL)
+    return tuple(deviation / half for deviation in known.deviations) if 0 < half < float("inf") else ()
+
+
+def tied(ranked: Sequence[TimedVariant], errors: Sequence[float]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of *ranked* in groups, whose members cannot be distinguished from the group's first one.
+
+    *errors* are those of :func:`errors_of`. Variants without a spread tie only if their times are equal.
+    """
+    # the quantile, at the probability of intervals, of the difference between two kernels' errors
+    apart = sqrt(2)
+    if len(errors) > 1:
+        some = np.array(errors)[:: -(-len(errors) // MAX_COMPARED)]
+        pairs = np.triu_indices(len(some), 1)
+        apart = float(np.quantile(np.abs(np.subtract.outer(some, some))[pairs], LEVEL))
+    groups: list[list[str]] = []
+    first: TimedVariant | None = None
+    for each in ranked:
+        if first is None or not _is_within(first, each, apart):
+            first = each
+            groups.append([])
+        groups[-1].append(each.name)
+    return tuple(map(tuple, groups))
+
+
+def _is_within(one: TimedVariant, other: TimedVariant, apart: float) -> bool:
+    if one.spread is None or other.spread is None:
+        return one.seconds == other.seconds
+    return log(other.seconds / one.seconds) <= apart * hypot(one.spread, other.spread) / sqrt(2)
+
+
+# }}}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,17 +172,7 @@ class Ranking(Tabular):
         Two variants tie if the prediction interval of the ratio of their times contains 1. Without intervals, only
         equal times tie.
         """
-        return tied(self._candidates(), self.errors)
-
-    def shortlist(self, regret: float = 0.05, probability: float = 0.9) -> Shortlist:
-        """Return the smallest set of variants to measure that probably contains one that is fast enough.
-
-        With *probability* (between 0 and 1), one of them is at most the fraction *regret* (0 or more) slower than the
-        fastest variant. Errors of variants are assumed independent, with the distribution of the errors of similar
-        held-out kernels. Raises :class:`ParameterError` if the model has no intervals, or if more variants are needed
-        than are ranked.
-        """
-        return shortlisted(self._candidates(), self.errors, regret, probability)
+        return tied(self._timed(), self.errors)
 
     def measure(
         self,
@@ -173,15 +215,11 @@ class Ranking(Tabular):
             raise ParameterError(f"the ranking has no estimate of {unknown[0]!r}; name a ranked variant")
         return names
 
-    def _candidates(self) -> list[ShortlistCandidate]:
-        known = [ShortlistCandidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
-        spreads = [each.spread for each in known if each.spread is not None]
-        widest = max(spreads, default=None)
-        beaten = [(each, widest if each.at_least > 0 else None) for each in self.beaten]
-        return [
-            *known,
-            *(ShortlistCandidate(each.name, each.at_least, spread, is_ranked=False) for each, spread in beaten),
-        ]
+    def _timed(self) -> list[TimedVariant]:
+        ranked = [TimedVariant(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
+        widest = max((each.spread for each in ranked if each.spread is not None), default=None)
+        slower = [TimedVariant(each.name, each.at_least, widest if each.at_least > 0 else None) for each in self.beaten]
+        return [*ranked, *slower]
 
     def report_text(self) -> ReportText:
         """Return a table of the fastest and the slowest variants, and remarks on variants that are not ranked."""
@@ -339,54 +377,11 @@ def rank(
     check_top(top, bounds)
     every = named(variants, are_kept=bool(bounds))
     merged = merged_sizes(parameters, sizes)
+    otherwise = compiler if predictor is model is fit is None else None
     chosen = chosen_predictor(predictor, device, model, fit, compiler)
-    check_ranked(chosen, merged, typical)
-    stages = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
-    cascade = Cascade(stages, every, merged, typical, top)
-    runner = TaskRunner(predicted, executor, time_limit)
-    most = len(every) * len(stages)
-    run_tasks(runner, cascade.tasks(), cascade.take, SizesSeen(merged, len(every)), most, progress)
-    is_default = predictor is model is fit is None and chosen.model != WITHOUT_FIT
-    if not cascade.fastest and is_default and chosen.device_parameters is not None:
-        return rank(  # the default fit has no weights for the kernels
-            variants,
-            device=chosen.device_parameters,
-            model=WITHOUT_FIT,
-            compiler=compiler,
-            bounds=bounds,
-            top=top,
-            typical=typical,
-            executor=executor,
-            time_limit=time_limit,
-            parameters=merged,
-            progress=progress,
-        )
-    return ranking_of(
-        chosen,
-        merged,
-        typical,
-        every,
-        cascade.fastest,
-        cascade.failures,
-        beaten=cascade.beaten,
-        notes=(*runner.notes, *(cascade.notes or bounds_note(chosen, bounds))),
-    )
-
-
-def run_tasks(
-    runner: TaskRunner[Task, Estimate | Unanswered],
-    tasks: Iterator[Task | None],
-    take: Callable[[Task, Estimate | Unanswered], None],
-    seen: SizesSeen,
-    most: int,
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """Run *tasks*, at most *most*, and pass each with its result to *take*; raises the errors of *seen*."""
-    for number, (task, answer) in enumerate(runner.about(tasks), 1):
-        seen.note(task.variant.name, answer)
-        take(task, answer)
-        if progress is not None:
-            progress(number, most)
+    by = Predicting(chosen, merged, typical, executor, time_limit, otherwise)
+    cascade = by.cascade(every, bounds, top, progress)
+    return ranking_of(by, every, cascade.fastest, cascade.failures, cascade.beaten)
 
 
 def chosen_predictor(
@@ -394,42 +389,36 @@ def chosen_predictor(
     device: DeviceChoice | None,
     model: str | None,
     fit: FitChoice | ResidualModel | None,
-    compiler: Compiler = "model",
-    *,
-    alternatives: bool = True,
+    compiler: Compiler,
 ) -> Predictor:
-    """Return the *given* predictor, else a new one, with or without *alternatives*.
+    """Return the *given* predictor, else a new one.
 
     Raises :class:`ParameterError` if both are given, and what :func:`loopyperf.predictor` raises.
     """
     if given is None and isinstance(model, str) and "samples" in find_model(model).needs:
         raise executes_kernels(model)
-    return given_or_named(given, device=device, model=model, fit=fit, alternatives=alternatives, compiler=compiler)
+    return given_or_named(given, device=device, model=model, fit=fit, compiler=compiler)
 
 
 def ranking_of(
-    predictor: Predictor,
-    sizes: Sizes,
-    typical: Mapping[str, Any] | None,
+    by: Predicting,
     variants: Sequence[Variant],
     estimates: Mapping[str, Estimate],
     failures: Mapping[str, str],
-    *,
     beaten: tuple[Beaten, ...] = (),
-    notes: Sequence[str] = (),
 ) -> Ranking:
-    """Return the ranking of *variants* by *predictor*; *estimates* are by name, fastest first."""
+    """Return the ranking of *variants* predicted *by* a model; *estimates* are by name, fastest first."""
     return Ranking(
-        sizes=dict(sizes),
-        device=predictor.device,
-        model=predictor.model,
+        sizes=dict(by.sizes),
+        device=by.predictor.device,
+        model=by.predictor.model,
         estimates=estimates,
         failures=failures,
         beaten=beaten,
-        notes=(*predictor.notes, *notes, *_on_atomic_updates(estimates)),
-        variants={each.name: each for each in variants},
-        errors=errors_of(predictor.uncertainty),
-        typical=typical,
+        notes=(*by.predictor.notes, *by.notes, *_on_atomic_updates(estimates)),
+        variants={variant.name: variant for variant in variants},
+        errors=errors_of(by.predictor.uncertainty),
+        typical=by.typical,
     )
 
 

@@ -4,9 +4,10 @@ Points are evaluated in batches, and each batch waits for all results of the pre
 depends only on the results, not on the order of their completion, and is the same with any executor.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from math import inf
 from random import Random
@@ -20,10 +21,9 @@ from loopyperf.errors import ParameterError
 from loopyperf.executors import Processes, is_number
 from loopyperf.models.result import Estimate
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank, ranking_of, run_tasks
+from loopyperf.search.cascade import Cascade, Predicting
+from loopyperf.search.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank, ranking_of
 from loopyperf.search.space import SAMPLERS, Adviser, Builder, Space, check_builds, sampler_of, spaced
-from loopyperf.search.task import Sizes, SizesSeen, Task, Unanswered, check_ranked, predicted, without_notes
-from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant, check_top
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
@@ -38,86 +38,69 @@ PATIENCE = 10
 
 
 @dataclass
-class Exploration:
-    """The state of a search that evaluates a number of points, each at most once."""
+class Explored:
+    """The points that a search has evaluated, each once."""
 
-    space: Space
-    build: Builder
-    predictor: Predictor
-    sizes: Sizes
-    typical: Mapping[str, Any] | None
-    adviser: Adviser
-    trials: int
-    """number of points to evaluate, at most the size of the space"""
-    batch: int
-    """number of points in a batch"""
-    seed: int
+    variants: dict[int, Variant] = field(default_factory=dict[int, Variant])
+    """point -> variant, in order of evaluation"""
+    estimates: dict[str, Estimate] = field(default_factory=dict[str, Estimate])
+    """name -> estimate"""
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    """name -> reason why there is no estimate"""
 
-    def __post_init__(self) -> None:
-        """Start without estimates."""
-        self.variants: dict[int, Variant] = {}
-        """point -> variant, in order of evaluation"""
-        self.estimates: dict[str, Estimate] = {}
-        """name -> estimate"""
-        self.failures: dict[str, str] = {}
-        """name -> reason why there is no estimate"""
-        self._pending: list[tuple[OptunaTrial, int]] = []
-        self._random = Random(self.seed)
-
-    def tasks(self) -> Iterator[Task | None]:
-        """Yield the next task, or None while it depends on results that are in flight."""
-        predictor = without_notes(self.predictor)
-        while len(self.variants) < self.trials:
-            batch = [self._next() for _ in range(min(self.batch, self.trials - len(self.variants)))]
-            for variant in batch:
-                yield Task(predictor, variant, self.sizes, self.typical)
-            while not all(map(self._is_known, batch)):
-                yield None
-            for trial, point in self._pending:
-                self._record(trial, point)
-            self._pending.clear()
-
-    def take(self, task: Task, answer: Estimate | Unanswered) -> None:
-        """Record the result of *task*."""
-        if isinstance(answer, Unanswered):
-            self.failures[task.variant.name] = answer.reason
-        else:
-            self.estimates[task.variant.name] = answer
-
-    def _next(self) -> Variant:
-        """Return the variant of a new point; report known times to the adviser when it proposes known points."""
-        for _ in range(PATIENCE):
-            trial, point = self.adviser.advice()
-            if point not in self.variants:
-                break
-            if self._is_known(self.variants[point]):
-                self._record(trial, point)
-            else:
-                self._pending.append((trial, point))
-        else:
-            point = self._random.randrange(self.space.points)
-            while point in self.variants:
-                point = (point + 1) % self.space.points
-            trial = self.adviser.take(point)
-        self._pending.append((trial, point))
-        self.variants[point] = self.space.variant(point, self.build)
-        return self.variants[point]
-
-    def _is_known(self, variant: Variant) -> bool:
-        return variant.name in self.estimates or variant.name in self.failures
-
-    def _record(self, trial: "OptunaTrial", point: int) -> None:
+    def tell(self, adviser: Adviser, trial: "OptunaTrial", point: int) -> None:
+        """Report the time of a *trial* of *point* to the *adviser*."""
         estimate = self.estimates.get(self.variants[point].name)
         seconds = inf if estimate is None else float(estimate)
         # A fit does not apply if the time is negative; reporting it would lead the sampler to similar points.
-        self.adviser.tell(trial, seconds if 0 <= seconds < inf else None)
+        adviser.tell(trial, seconds if 0 <= seconds < inf else None)
 
-    def ranking(self, notes: Sequence[str]) -> Ranking:
-        """Return the ranking of the evaluated points; equal times are in the order of the space."""
+    def ranking(self, by: Predicting) -> Ranking:
+        """Return the ranking of the points, predicted *by* a model; equal times are in the order of the space."""
         evaluated = [self.variants[point] for point in sorted(self.variants)]
-        known = [(each.name, self.estimates[each.name]) for each in evaluated if each.name in self.estimates]
-        known.sort(key=lambda pair: pair[1].place)
-        return ranking_of(self.predictor, self.sizes, self.typical, evaluated, dict(known), self.failures, notes=notes)
+        ranked = [(each.name, self.estimates[each.name]) for each in evaluated if each.name in self.estimates]
+        ranked.sort(key=lambda pair: pair[1].place)
+        return ranking_of(by, evaluated, dict(ranked), self.failures)
+
+
+def explore(
+    space: Space,
+    build: Builder,
+    adviser: Adviser,
+    trials: int,
+    batch: int,
+    seed: int,
+    predicted: Callable[[Sequence[Variant]], Cascade],
+) -> Explored:
+    """Evaluate *trials* points, at most all, which the *adviser* proposes in batches of *batch*."""
+    found, random = Explored(), Random(seed)
+    while len(found.variants) < trials:
+        pending: list[tuple[OptunaTrial, int]] = []
+        new: list[int] = []
+        while len(new) < min(batch, trials - len(found.variants)):
+            for _ in range(PATIENCE):
+                trial, point = adviser.advice()
+                if point in new:
+                    pending.append((trial, point))
+                elif point in found.variants:
+                    found.tell(adviser, trial, point)
+                else:
+                    break
+            else:
+                point = random.randrange(space.points)
+                while point in found.variants or point in new:
+                    point = (point + 1) % space.points
+                trial = adviser.take(point)
+            pending.append((trial, point))
+            new.append(point)
+        variants = {point: space.variant(point, build) for point in new}
+        cascade = predicted([*variants.values()])
+        found.variants |= variants
+        found.estimates |= cascade.estimates
+        found.failures |= cascade.failures
+        for trial, point in pending:
+            found.tell(adviser, trial, point)
+    return found
 
 
 EXHAUSTIVE = "exhaustive"
@@ -198,7 +181,7 @@ class Search(Tabular):
 
         Negative times, to which the fit does not apply, are ignored.
         """
-        known = (inf if each.seconds is None or each.seconds < 0 else each.seconds for each in self.trials)
+        known = (inf if trial.seconds is None or trial.seconds < 0 else trial.seconds for trial in self.trials)
         return tuple(accumulate(known, min))
 
     def trials_until(self, seconds: float) -> int | None:
@@ -224,7 +207,7 @@ class Search(Tabular):
     @property
     def _numbers(self) -> dict[str, int]:
         """Return name -> number of its trial."""
-        return {each.name: number for number, each in enumerate(self.trials, 1)}
+        return {trial.name: number for number, trial in enumerate(self.trials, 1)}
 
     def _table(self) -> Table:
         trial = self._numbers
@@ -340,14 +323,14 @@ def search(
     if bounds or top is not None:
         raise ParameterError("bounds= and top= require an exhaustive search; drop them, or use optimizer='exhaustive'")
     sampler = sampler_of(chosen, seed)
-    bound = chosen_predictor(predictor, device, model, fit, compiler, alternatives=False)
-    check_ranked(bound, merged, typical)
     number = min(trials or TRIALS, searched.points)
-    exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)
-    runner = TaskRunner(predicted, executor, time_limit)
-    run_tasks(runner, exploration.tasks(), exploration.take, SizesSeen(merged, number), number, progress)
+    otherwise = compiler if predictor is model is fit is None else None
+    predictor = chosen_predictor(predictor, device, model, fit, compiler)
+    by = Predicting(predictor, merged, typical, executor, time_limit, otherwise, number)
+    adviser = Adviser(searched, sampler)
+    explored = explore(searched, build, adviser, number, batch, seed, partial(by.cascade, bounds=(), progress=progress))
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _search(exploration.ranking(runner.notes), searched, exploration.variants, name)
+    return _search(explored.ranking(by), searched, explored.variants, name)
 
 
 def _search(ranking: Ranking, space: Space, points: Iterable[int], optimizer: str) -> Search:

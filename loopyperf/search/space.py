@@ -80,7 +80,7 @@ class Space:
         choices = self.choices[name]
         if isinstance(choices, range):
             return True
-        if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in choices):
+        if not all(isinstance(choice, int | float) and not isinstance(choice, bool) for choice in choices):
             return False
         return all(a < b for a, b in pairwise(choices)) or all(a > b for a, b in pairwise(choices))
 

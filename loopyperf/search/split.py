@@ -236,10 +236,10 @@ def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> 
         raise ParameterError(
             f"times must be finite, and at least their fixed part, which must be >= 0; got (fixed, time): {pairs}"
         )
-    free = [place for place, (cost, total) in enumerate(pairs) if total == cost]
+    free = [index for index, (cost, total) in enumerate(pairs) if total == cost]
     if free:
         at_once = min(free, key=lambda place: fixed[place])
-        return tuple(float(place == at_once) for place in range(len(pairs)))
+        return tuple(float(index == at_once) for index in range(len(pairs)))
     used = sorted(range(len(pairs)), key=lambda place: fixed[place])
     while True:
         paces = {place: 1 / (alone[place] - fixed[place]) for place in used}
@@ -247,7 +247,7 @@ def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> 
         if fixed[used[-1]] < end:
             break
         used.pop()
-    return tuple((end - cost) * paces[place] if place in paces else 0.0 for place, cost in enumerate(fixed))
+    return tuple((end - cost) * paces[index] if index in paces else 0.0 for index, cost in enumerate(fixed))
 
 
 def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
@@ -291,6 +291,6 @@ def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]
         below = max(below, ends[-1])
         nearer = below < total and wanted - done(below) > done(below + 1) - wanted
         ends.append(below + nearer)
-    last = max(place for place, share in enumerate(shares) if share > 0)
-    ends = [end if place <= last else total for place, end in enumerate(ends)]
+    last = max(index for index, share in enumerate(shares) if share > 0)
+    ends = [end if index <= last else total for index, end in enumerate(ends)]
     return tuple(np.diff([*ends, total]).tolist())

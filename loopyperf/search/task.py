@@ -86,7 +86,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-LOOKED_AT = 8
+CHECKED_VARIANTS = 8
 """number of variants that determine which sizes exist"""
 
 Sizes = Mapping[str, Any]
@@ -97,7 +97,7 @@ def accepted_sizes(program: Program, sizes: Sizes) -> Sizes:
     arguments = as_translation_unit(program).default_entrypoint.args
     values = [each for each in arguments if isinstance(each, ValueArg)]
     # An argument without a type yet may be an integer.
-    names = {each.name for each in values if not isinstance(each.dtype, LoopyType) or each.dtype.is_integral()}
+    names = {value.name for value in values if not isinstance(value.dtype, LoopyType) or value.dtype.is_integral()}
     return {name: size for name, size in sizes.items() if name in names}
 
 
@@ -112,28 +112,27 @@ def sizes_lacking(program: Program, sizes: Sizes) -> frozenset[str]:
 class SizesSeen:
     """Checks the given sizes against those that the first variants take."""
 
-    def __init__(self, sizes: Sizes, variants: int) -> None:
-        """Start with the given *sizes*, and the number of *variants*."""
+    def __init__(self, sizes: Sizes) -> None:
+        """Start with the given *sizes*."""
         self._given = frozenset(sizes)
-        self._variants = variants
         self._answered: set[str] = set()
         self._taken: list[frozenset[str]] = []
         self._lacking: list[frozenset[str]] = []
 
-    def note(self, variant: str, answer: Estimate | Unanswered) -> None:
-        """Record the result of *variant*.
+    def note(self, variant: str, answer: Estimate | Unanswered, variants: int) -> None:
+        """Record the result of *variant*, one of so many *variants*.
 
-        Raises :class:`ParameterError` if, of :data:`LOOKED_AT` variants or of all, none takes one of the given sizes,
-        or all lack another size.
+        Raises :class:`ParameterError` if, of :data:`CHECKED_VARIANTS` variants or of all, none takes one of the given
+        sizes, or all lack another size.
         """
-        if variant in self._answered or len(self._taken) >= LOOKED_AT:
+        if variant in self._answered or len(self._taken) >= CHECKED_VARIANTS:
             return
         self._answered.add(variant)
         takes = answer.takes if isinstance(answer, Unanswered) else frozenset(answer.sizes)
         if takes is not None:
             self._taken.append(takes)
             self._lacking.append(answer.lacks if isinstance(answer, Unanswered) else frozenset())
-        if self._taken and (len(self._taken) == LOOKED_AT or len(self._answered) == self._variants):
+        if self._taken and (len(self._taken) == CHECKED_VARIANTS or len(self._answered) == variants):
             self._check()
 
     def _check(self) -> None:

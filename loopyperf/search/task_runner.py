@@ -19,11 +19,11 @@ from pebble import ProcessPool
 from loopyperf.executors import Processes, are_forked, check_executor, check_time_limit, may_be_started, scheduled
 from loopyperf.search.task import Answer, Asked, Unanswered, failed, unsent, within
 
-START = 60.0
+FIRST_RESULT_SECONDS = 60.0
 """extra seconds until the first result: workers import Loopy and loopyperf before they start"""
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 """seconds beyond the time limit after which a worker that does not stop is abandoned"""
-AHEAD = 4
+TASKS_PER_WORKER = 4
 """tasks in flight per worker of an executor"""
 
 
@@ -37,7 +37,7 @@ def number_of_workers(executor: Executor) -> int:
     if hasattr(client, "_client"):  # distributed.cfexecutor.ClientExecutor
         return max(1, sum(client._client.nthreads().values()))
     counts = (getattr(client, name, None) for name in ("_max_workers", "num_workers"))
-    return next((each for each in counts if isinstance(each, int) and each > 0), os.cpu_count() or 1)
+    return next((count for count in counts if isinstance(count, int) and count > 0), os.cpu_count() or 1)
 
 
 @dataclass
@@ -51,7 +51,7 @@ class TaskRunner(Generic[Asked, Answer]):
     limit: float | None = None
     """time limit for each task, in seconds"""
     at_once: int | None = None
-    """tasks in flight; None: :data:`AHEAD` for each worker"""
+    """tasks in flight; None: :data:`TASKS_PER_WORKER` for each worker"""
     notes: list[str] = field(default_factory=list[str])
     """notes on failures of the executor"""
 
@@ -60,7 +60,7 @@ class TaskRunner(Generic[Asked, Answer]):
         check_time_limit(self.limit)
         check_executor(self.executor)
         self._limited = partial(within, self.limit, self.ask)
-        self._patience = None if self.limit is None else self.limit + GRACE
+        self._patience = None if self.limit is None else self.limit + GRACE_SECONDS
 
     def about(self, things: Iterable[Asked | None]) -> Iterator[tuple[Asked, Answer | Unanswered]]:
         """Yield each of the tasks *things* with its result, in order of completion.
@@ -80,7 +80,7 @@ class TaskRunner(Generic[Asked, Answer]):
                 yield thing, self._limited(thing) if is_ours else answer
             return
         lost: list[Asked] = []
-        at_once = self.at_once or AHEAD * number_of_workers(wanted)
+        at_once = self.at_once or TASKS_PER_WORKER * number_of_workers(wanted)
         yield from self._in_flight(partial(wanted.submit, self._limited), left, at_once, lost, self._patience)
         if self.notes:
             yield from self._in_processes(chain(lost, left), os.cpu_count() or 1)
@@ -91,7 +91,7 @@ class TaskRunner(Generic[Asked, Answer]):
             lost: list[Asked] = []
             with ProcessPool(max_workers=number) as processes:
                 submit = partial(scheduled, processes, self._limited, self._patience)
-                yield from self._in_flight(submit, left, AHEAD * number, lost)
+                yield from self._in_flight(submit, left, TASKS_PER_WORKER * number, lost)
             # If a worker dies between two tasks, the whole pool is lost. A task that is lost twice is given up.
             twice = [thing for thing in lost if any(thing is each for each in again)]
             yield from ((thing, Unanswered("its worker processes died repeatedly")) for thing in twice)
@@ -114,7 +114,7 @@ class TaskRunner(Generic[Asked, Answer]):
         and the tasks that will never finish are added to *lost*.
         """
         waiting: dict[Future[Answer | Unanswered], Asked] = {}
-        late, is_alive = START, True
+        late, is_alive = FIRST_RESULT_SECONDS, True
         try:
             while is_alive:
                 while len(waiting) < at_once and (thing := next(things, None)) is not None:

@@ -3,54 +3,43 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from math import exp, inf
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
-from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice
+from loopyperf.calibration.choice import FitChoice
 from loopyperf.calibration.residual_model import ResidualModel
-from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, tagged
-from loopyperf.errors import MAX_NAMED, ParameterError, UnknownDeviceError, by_reason, unanswered
+from loopyperf.errors import MAX_NAMED, ParameterError, by_reason, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.kernel import Program
-from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.environment import Array
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Run
-from loopyperf.models.result import Estimate
+from loopyperf.predict.estimate import predictor_for_measured
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.cascade import Cascade
+from loopyperf.search.cascade import Predicting
 from loopyperf.search.exploration import PREDICTIONS, PredictedSpace, Restriction, Restrictions
-from loopyperf.search.measured import PROTOCOL, check_measuring
-from loopyperf.search.measuring import Leader, Measuring
-from loopyperf.search.rank import chosen_predictor, run_tasks
+from loopyperf.search.measuring import Leader, Measuring, check_measuring, measuring_into
+from loopyperf.search.rank import chosen_predictor
 from loopyperf.search.space import Builder, Space, check_builds, spaced
-from loopyperf.search.task import BOUNDED, SizesSeen, Task, Unanswered, bound_of, check_ranked, predicted, without_notes
-from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.tuner import Tuner
 from loopyperf.search.variants import Variant, check_share
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, in_percent, listed, number_of
 
-FEWEST = 32
-"""points that the model predicts at least before others are skipped because of their lower bounds"""
 FAILURES = 16
 """points that may fail beyond twice the budget"""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TuningStep:
     """A point that was selected for measurement."""
 
     name: str
@@ -82,7 +71,7 @@ class Tuning(Tabular):
     """its measured seconds; if nothing was measured, its predicted seconds"""
     leaders: tuple[Leader, ...]
     """the fastest points with the summary of all their runs, which were taken in turns; fastest first"""
-    trail: tuple[Step, ...]
+    trail: tuple[TuningStep, ...]
     """selected points in order"""
     regret: float
     """relative distance of the fastest time from the least time of the space, which holds with :attr:`probability`"""
@@ -119,7 +108,7 @@ class Tuning(Tabular):
     @property
     def ties(self) -> tuple[str, ...]:
         """Return the names of the leaders whose times cannot be distinguished from the fastest one."""
-        return tuple(each.name for each in self.leaders if each.is_tie)
+        return tuple(leader.name for leader in self.leaders if leader.is_tie)
 
     def report_text(self) -> ReportText:
         """Return a table of the leaders, the number of measurements and predictions, and the remaining regret."""
@@ -128,15 +117,15 @@ class Tuning(Tabular):
         question = f"{tagged(asked, self.sizes)} on {self.device}, model {self.model}"
         rows = [
             (
-                each.name,
-                duration(each.seconds),
-                duration(each.median),
-                in_percent(each.spread, 2),
-                str(each.runs),
-                duration(each.predicted),
-                "tie" if each.is_tie and len(self.ties) > 1 else "",
+                leader.name,
+                duration(leader.seconds),
+                duration(leader.median),
+                in_percent(leader.spread, 2),
+                str(leader.runs),
+                duration(leader.predicted),
+                "tie" if leader.is_tie and len(self.ties) > 1 else "",
             )
-            for each in self.leaders
+            for leader in self.leaders
         ]
         titles = ("point", "min", "median", "spread", "runs", "predicted", "")
         return ReportText(
@@ -164,7 +153,7 @@ class Tuning(Tabular):
             f"measuring {duration(self.measuring)}"
         )
         yield from unanswered(self.failures, as_said=str)
-        reasons = by_reason({each.name: each.reason for each in self.trail if each.reason})
+        reasons = by_reason({step.name: step.reason for step in self.trail if step.reason})
         yield from (f"not measured: {listed(names, MAX_NAMED)}: {reason}" for reason, names in reasons.items())
 
 
@@ -289,23 +278,19 @@ def tune(
     admitted = Restrictions.of(restrictions, whole)
     merged = merged_sizes(parameters, sizes)
     machine = None if backend is None else opened(backend)
-    if predictor is None:
-        chosen = _predictor_of(machine, device, model, fit, compiler)
-    else:
+    if machine is None or predictor is not None:
         chosen = chosen_predictor(predictor, device, model, fit, compiler)
-    check_ranked(chosen, merged, typical)
-    by = Predicting(chosen, merged, typical, TaskRunner(predicted, executor, time_limit))
-    if predictor is model is fit is None and chosen.device_parameters is not None:
-        by.otherwise = chosen.device_parameters, compiler
-    exploration = PredictedSpace(whole, build, admitted, by.predicted, predictions, seed)
+    else:
+        slug = machine.environment.slug
+        chosen = predictor_for_measured(slug, device=device, model=model, fit=fit, compiler=compiler)
+    otherwise = compiler if predictor is model is fit is None else None
+    by = Predicting(chosen, merged, typical, executor, time_limit, otherwise)
+    exploration = PredictedSpace(whole, build, admitted, by.cascade, predictions, seed)
     exploration.run()
     tuned = _Tuned(exploration, regret, probability, started)
     if machine is not None:
-        with ExitStack() as stack:
-            folder = stack.enter_context(TemporaryDirectory()) if state is None else ""
-            run = Run.start(machine.environment, machine.limits, protocol or PROTOCOL)
-            archive = stack.enter_context(Archive(Path(folder) / "tuning.jsonl" if state is None else state, run))
-            measuring = Measuring(machine, archive, _identity(build, whole, merged), merged, arguments, reference)
+        space_identity = _identity(build, whole, merged)
+        with measuring_into(state, machine, protocol, space_identity, merged, arguments, reference) as measuring:
             until = inf if max_seconds is None else started + max_seconds
             tuned.measure(measuring, budget or whole.points, until, progress)
     return tuned.result(by, by.predictor.device if machine is None else machine.environment.slug)
@@ -319,20 +304,6 @@ def _check_limits(budget: object, predictions: object, max_seconds: float | None
         raise ParameterError(f"max_seconds must be > 0, got {max_seconds!r:.80}")
 
 
-def _predictor_of(
-    machine: Backend | None,
-    device: DeviceChoice | None,
-    model: str | None,
-    fit: FitChoice | ResidualModel | None,
-    compiler: Compiler,
-) -> Predictor:
-    """Return the predictor for *device*, by default for the one that is measured."""
-    if device is None and machine is not None:
-        with suppress(UnknownDeviceError):  # a processor has a description without its name
-            return chosen_predictor(None, machine.environment.slug, model, fit, compiler)
-    return chosen_predictor(None, device, model, fit, compiler)
-
-
 def _identity(build: Builder, space: Space, sizes: Mapping[str, Any]) -> str:
     """Return a text that identifies the space, the sizes and the builder's name."""
     choices = {name: [*map(str, several)] for name, several in space.choices.items()}
@@ -342,44 +313,13 @@ def _identity(build: Builder, space: Space, sizes: Mapping[str, Any]) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-@dataclass
-class Predicting:
-    """Predicts variants, of which at least the :data:`FEWEST` fastest get an estimate by the model."""
-
-    predictor: Predictor
-    sizes: Mapping[str, Any]
-    typical: Mapping[str, Any] | None
-    runner: TaskRunner[Task, Estimate | Unanswered]
-    otherwise: tuple[Device, Compiler] | None = None
-    """device and compiler of the model without a fit, if the default fit has no weights for the kernels"""
-    notes: dict[str, None] = field(default_factory=dict[str, None])
-
-    def predicted(self, variants: Sequence[Variant]) -> Cascade:
-        """Return the cascade of lower bounds and estimates of *variants*."""
-        cascade = self._run(variants)
-        if not cascade.estimates and self.otherwise is not None and self.predictor.model != WITHOUT_FIT:
-            device, compiler = self.otherwise
-            self.predictor = chosen_predictor(None, device, WITHOUT_FIT, None, compiler)
-            cascade = self._run(variants)
-        return cascade
-
-    def _run(self, variants: Sequence[Variant]) -> Cascade:
-        bounds = ("roofline",) if self.predictor.model in BOUNDED - {"roofline"} else ()
-        stages = (*(bound_of(self.predictor, name) for name in bounds), without_notes(self.predictor))
-        cascade = Cascade(stages, variants, self.sizes, self.typical, FEWEST if bounds else None)
-        seen = SizesSeen(self.sizes, len(variants))
-        run_tasks(self.runner, cascade.tasks(), cascade.take, seen, len(variants) * len(stages), None)
-        self.notes |= dict.fromkeys((*self.runner.notes, *cascade.notes))
-        return cascade
-
-
 class _Tuned:
     """A tuning under way: the points of an exploration, and the tuner that selects among them."""
 
     def __init__(self, exploration: PredictedSpace, regret: float, probability: float, started: float) -> None:
         """Start with the predictions of *exploration*, which started at the time *started*."""
         self.exploration = exploration
-        self.trail: list[Step] = []
+        self.trail: list[TuningStep] = []
         self.ended = "no backend"
         self.leaders: tuple[Leader, ...] = ()
         self._points, candidates = exploration.candidates()
@@ -441,10 +381,11 @@ class _Tuned:
                 break
             predicted = float(exp(self.tuner.candidates.predicted[index]))
             if variant.name not in measuring.seconds and variant.name not in measuring.failures:
-                measuring.measure(variant, predicted, None if remaining == inf else remaining, first)
+                measuring.measure(variant, first)
+                measuring.record_decision(variant.name, predicted, None if remaining == inf else remaining)
             seconds, reason = measuring.seconds.get(variant.name), measuring.failures.get(variant.name, "")
             self.tuner.tell(index, seconds)
-            self.trail.append(Step(variant.name, space.choice(point), predicted, seconds, reason, remaining))
+            self.trail.append(TuningStep(variant.name, space.choice(point), predicted, seconds, reason, remaining))
             if seconds is not None:
                 first = first or variant
                 if index == self.tuner.best:

@@ -18,7 +18,7 @@ only with a small probability, according to draws from the joint distribution of
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import erf, expm1, inf, lgamma, log, log1p, pi, sqrt
+from math import erf, expm1, inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ DRAWS = 1000
 """draws from the joint distribution of all points"""
 MAX_JOINT = 256
 """points in these draws: those that are most probably the fastest"""
-SUCCESS = 0.9
+SUCCESS_PRIOR = 0.9
 """probability that a point can be measured; it weighs as much as one measurement of the same point"""
 SEED = 0
 
@@ -89,7 +89,7 @@ class Candidates:
     ) -> "Candidates":
         """Return points with these predicted *seconds*, coordinates, and predicted seconds of *parts* by name."""
         names = sorted(frozenset[str]().union(*parts))
-        shares = np.array([[each.get(name, 0.0) for name in names] for each in parts]).reshape(len(parts), len(names))
+        shares = np.array([[part.get(name, 0.0) for name in names] for part in parts]).reshape(len(parts), len(names))
         return cls(
             np.log(np.array(seconds)),
             np.array(list(choices), dtype=np.float64).reshape(len(seconds), -1),
@@ -129,7 +129,7 @@ class Tuner:
         rows = self.open
         if not len(rows):
             return None
-        mean, scale = self._marginals(rows)
+        mean, scale, *_ = self._marginals(rows)
         if not self.seconds:
             return int(rows[np.argmin(mean - np.log(self._success(rows)))])
         gain = _expected_improvement(log(min(self.seconds.values())), mean, scale)
@@ -150,10 +150,10 @@ class Tuner:
         if not len(rows):
             return 0.0
         best = log(min(self.seconds.values()))
-        mean, scale = self._marginals(rows)
+        mean, scale, explained, variance = self._marginals(rows)
         likely = np.argsort((mean - best) / scale)[:MAX_JOINT]
-        mean, explained, variance = self._given_measured(rows[likely])
-        covariance = self._covariance(rows[likely], rows[likely]) + np.diag(self._own(rows[likely]))
+        rows, mean, explained = rows[likely], mean[likely], explained[:, likely]
+        covariance = self._covariance(rows, rows) + np.diag(self._own(rows))
         factor = np.linalg.cholesky(variance * (covariance - explained.T @ explained + 1e-9 * np.eye(len(mean))))
         rng = np.random.default_rng(SEED)
         draws = rng.standard_normal((DRAWS, len(mean))) @ factor.T
@@ -167,31 +167,25 @@ class Tuner:
         apart = _squared_distances(self.candidates.choices[rows], self.candidates.choices[tried])
         weights = np.exp(-apart / (2 * self.prior.choices_reach**2))
         succeeded = weights[:, : len(self.seconds)].sum(axis=1)
-        return (SUCCESS + succeeded) / (1 + weights.sum(axis=1))
+        return (SUCCESS_PRIOR + succeeded) / (1 + weights.sum(axis=1))
 
-    def _marginals(self, rows: Points) -> tuple[Floats, Floats]:
-        """Return mean and scale of ln of the time of each of *rows*, by itself."""
-        mean, explained, variance = self._given_measured(rows)
-        prior = self.prior
+    def _marginals(self, rows: Points) -> tuple[Floats, Floats, Floats, float]:
+        """Return mean and scale of ln of the time of each of *rows*, given the measured times.
+
+        The third value is the factor of the covariance that the measured times explain, the fourth the variance.
+        """
+        prior, measured = self.prior, np.array(list(self.seconds), dtype=np.int64)
+        mean, explained, variance = self.candidates.predicted[rows], np.zeros((0, len(rows))), prior.deviation**2
+        if len(measured):
+            errors = np.log(np.array(list(self.seconds.values()))) - self.candidates.predicted[measured]
+            factor = np.linalg.cholesky(self._covariance(measured, measured) + np.diag(self._own(measured)))
+            whitened = np.linalg.solve(factor, errors)
+            explained = np.linalg.solve(factor, self._covariance(measured, rows))
+            mean = mean + explained.T @ whitened
+            variance = prior.freedom * variance + float(whitened @ whitened)
+            variance /= prior.freedom + len(measured)
         left = prior.common + prior.choices + prior.parts + self._own(rows) - (explained**2).sum(axis=0)
-        return mean, np.sqrt(variance * np.maximum(left, 1e-9))
-
-    def _given_measured(self, rows: Points) -> tuple[Floats, Floats, float]:
-        """Return the mean of ln of the times of *rows*, the factor of their explained covariance, and the variance."""
-        prior, known = self.prior, np.array(list(self.seconds), dtype=np.int64)
-        mean = self.candidates.predicted[rows]
-        if not len(known):
-            return mean, np.zeros((0, len(rows))), prior.deviation**2
-        factor, whitened = self._whitened(known)
-        explained = np.linalg.solve(factor, self._covariance(known, rows))
-        squares = prior.freedom * prior.deviation**2 + float(whitened @ whitened)
-        return mean + explained.T @ whitened, explained, squares / (prior.freedom + len(known))
-
-    def _whitened(self, known: Points) -> tuple[Floats, Floats]:
-        """Return the Cholesky factor of the errors of the measured points *known*, and the errors divided by it."""
-        errors = np.log(np.array(list(self.seconds.values()))) - self.candidates.predicted[known]
-        factor = np.linalg.cholesky(self._covariance(known, known) + np.diag(self._own(known)))
-        return factor, np.linalg.solve(factor, errors)
+        return mean, np.sqrt(variance * np.maximum(left, 1e-9)), explained, variance
 
     def _own(self, rows: Points) -> Floats:
         return 1 - self.prior.choices - self.prior.parts + self.candidates.doubt[rows]
@@ -205,19 +199,6 @@ class Tuner:
             prior.common
             + prior.choices * np.exp(-choices / (2 * prior.choices_reach**2))
             + prior.parts * np.exp(-parts / (2 * prior.parts_reach**2))
-        )
-
-    def log_likelihood(self) -> float:
-        """Return ln of the density of the measured times; a prior is fitted by it."""
-        prior, number = self.prior, len(self.seconds)
-        factor, whitened = self._whitened(np.array(list(self.seconds), dtype=np.int64))
-        scale = prior.freedom * prior.deviation**2
-        return (
-            lgamma((prior.freedom + number) / 2)
-            - lgamma(prior.freedom / 2)
-            - number / 2 * log(scale * pi)
-            - float(np.log(np.diag(factor)).sum())
-            - (prior.freedom + number) / 2 * log1p(float(whitened @ whitened) / scale)
         )
 
 

@@ -122,7 +122,7 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
     if not is_iterable(variants):
         raise ParameterError(f"variants must be {VARIANTS}; got {variants!r:.80}")
     pairs = cast("Mapping[Any, Any]", variants).items() if isinstance(variants, Mapping) else variants
-    found = tuple(_variant(place, each) for place, each in enumerate(pairs))
+    found = tuple(_variant(index, pair) for index, pair in enumerate(pairs))
     if not found:
         raise ParameterError(f"no variants to rank; give {VARIANTS}")
     repeated = [name for name, number in Counter(each.name for each in found).items() if number > 1]

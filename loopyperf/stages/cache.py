@@ -28,7 +28,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from itertools import count
@@ -49,14 +49,14 @@ from loopyperf.stages.cache_keys import content_key
 from loopyperf.units import duration
 
 LOG = logging.getLogger("loopyperf")
-SLOW = 1.0
+SLOW_SECONDS = 1.0
 """seconds; longer computations are logged as information, shorter ones for debugging"""
 
-LOOKS = 64
+CHECKS_PER_LIMIT = 64
 """mean number of checks while as many bytes are written as the limit"""
-FILLED = 0.75
+KEPT_SHARE = 0.75
 """share of the limit that a check leaves; sixteen more checks are due on average while the rest fills"""
-LEFT_OVER = 3600.0
+ABANDONED_SECONDS = 3600.0
 """age in seconds after which an incomplete file is considered abandoned"""
 WRITING = ".writing-"
 """prefix of the names of incomplete files"""
@@ -130,17 +130,17 @@ def make_room(written: Path, nbytes: int, limit: int) -> None:
 
     The file name is a digest, so it serves as the random number.
     """
-    if int(written.name[:8], 16) < 2**32 * LOOKS * on_disk(nbytes) / limit:
+    if int(written.name[:8], 16) < 2**32 * CHECKS_PER_LIMIT * on_disk(nbytes) / limit:
         trim(written.parent, limit)
 
 
 def trim(folder: Path, limit: int) -> None:
-    """Remove abandoned incomplete files, then least recently used files until :data:`FILLED` of *limit* is left."""
+    """Remove abandoned incomplete files, then least recently used files until :data:`KEPT_SHARE` of *limit* is left."""
     found = entries(folder)
-    stale = [each for each in found if not each.is_whole and each.used < time.time() - LEFT_OVER]
+    stale = [each for each in found if not each.is_whole and each.used < time.time() - ABANDONED_SECONDS]
     remove(stale)
     whole = sorted((each for each in found if each.is_whole), key=lambda each: (each.used, each.path))
-    excess = sum(each.nbytes for each in whole) - FILLED * limit
+    excess = sum(each.nbytes for each in whole) - KEPT_SHARE * limit
     for each in whole:
         if excess <= 0:
             break
@@ -155,7 +155,7 @@ LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
 LIMIT = 256 * 2**20
 """default maximum size of the cache folder in bytes of disk, about 60,000 files"""
 
-MOST = 64 * 2**20
+MAX_FILE_BYTES = 64 * 2**20
 """maximum bytes of a file to read; loopyperf writes no larger file"""
 BYTES = re.compile("[0-9]{1,18}")
 """syntax of a number of bytes"""
@@ -206,7 +206,7 @@ def read_entry(folder: Path, key: str) -> bytes | None:
     """Return the content stored under *key*; None for a miss."""
     path = _file(folder, key)
     try:
-        digest, _, transcript = read_bytes(path, MOST).partition(b"\n")
+        digest, _, transcript = read_bytes(path, MAX_FILE_BYTES).partition(b"\n")
     except OSError:
         return None
     if digest != _digest(path, transcript):
@@ -218,16 +218,17 @@ def read_entry(folder: Path, key: str) -> bytes | None:
 def write_entry(folder: Path, key: str, transcript: bytes) -> None:
     """Store *transcript* under *key*; warn once if that fails, since the result itself is not affected."""
     path, limit = _file(folder, key), cache_limit()
+    content = _digest(path, transcript) + b"\n" + transcript
     try:
-        nbytes = _write(path, transcript)
+        write_whole(path, content, makes_folders=True, prefix=WRITING, mode=0o600, survives_power=False)
     except OSError as error:
         _warn(folder, os_reason(error))
     else:
-        make_room(path, nbytes, limit)
+        make_room(path, len(content), limit)
 
 
 def _file(folder: Path, key: str) -> Path:
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_ending()}"
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()}-{_hexadecimal(_versions().encode())[:16].decode()}.txt"
 
 
 def _digest(path: Path, transcript: bytes) -> bytes:
@@ -237,13 +238,6 @@ def _digest(path: Path, transcript: bytes) -> bytes:
 
 def _hexadecimal(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
-
-
-def _write(path: Path, transcript: bytes) -> int:
-    """Write the file and return its size in bytes."""
-    content = _digest(path, transcript) + b"\n" + transcript
-    write_whole(path, content, makes_folders=True, prefix=WRITING, mode=0o600, survives_power=False)
-    return len(content)
 
 
 @cache
@@ -256,10 +250,6 @@ def _warn(folder: Path, reason: str) -> None:
 
 
 # {{{ versions
-
-
-def _ending() -> str:
-    return f"-{_hexadecimal(_versions().encode())[:16].decode()}.txt"
 
 
 @cache
@@ -348,23 +338,25 @@ class Cache:
         self._lock = Lock()
 
     def find(self, kind: ResultKind[Found], key: str | None, make: Callable[[], Found]) -> Found:
-        """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on.
+        """Return the result of *make*, from memory or a file if cached; *key* covers everything that it depends on."""
+        lookup = self.look_up(kind, key)
+        return lookup.keep(make()) if lookup.found is None else lookup.found
+
+    def look_up(self, kind: ResultKind[Found], key: str | None) -> "Lookup[Found]":
+        """Return the cached result for *key*, which covers everything that it depends on, or where to keep it.
 
         Of keys that start with :data:`OBJECT`, only analyses are cached, in memory. If the key is None, nothing is.
         """
         is_own = key is not None and key.startswith(OBJECT)
         if key is None or (is_own and kind.read is not None and not kind.is_analysis):
-            return make()
-        found = self.get(kind, key)
-        if found is None:
-            folder = None if kind.read is None or is_own else cache_folder()
-            found = None if folder is None else _read_result(kind, folder, key)
-            if found is None:
-                found = _computed(kind, make)
-                if folder is not None:
-                    _write_result(kind, folder, key, found)
+            return Lookup(kind)
+        if (found := self.get(kind, key)) is not None:
+            return Lookup(kind, found=found)
+        folder = None if kind.read is None or is_own else cache_folder()
+        found = None if folder is None else _read_result(kind, folder, key)
+        if found is not None:
             self.put(kind, key, found)
-        return found
+        return Lookup(kind, key, folder, found)
 
     def get(self, kind: ResultKind[Found], key: Hashable) -> Found | None:
         """Return the result in memory; None if there is none."""
@@ -408,14 +400,30 @@ OBJECT = "object "
 """start of the key of a program that equals only itself"""
 
 
-def _computed(kind: ResultKind[Found], find: Callable[[], Found]) -> Found:
-    """Return the result of *find*, and log its time."""
-    started = perf_counter()
-    found = find()
-    seconds = perf_counter() - started
-    level = logging.INFO if seconds >= SLOW else logging.DEBUG
-    LOG.log(level, "%s: not in the cache, computed in %s", kind.name, duration(seconds))
-    return found
+@dataclass(frozen=True)
+class Lookup(Generic[Found]):
+    """What the cache has for a key."""
+
+    kind: ResultKind[Found]
+    key: str | None = None
+    """key under which to keep a result; None if it is not cached"""
+    folder: Path | None = None
+    """folder of its file; None if it is kept in memory only"""
+    found: Found | None = None
+    """the cached result; None if there is none"""
+    started: float = field(default_factory=perf_counter)
+
+    def keep(self, made: Found) -> Found:
+        """Return *made*, the missing result; keep it, and log the time since the lookup."""
+        if self.key is not None:
+            seconds = perf_counter() - self.started
+            level = logging.INFO if seconds >= SLOW_SECONDS else logging.DEBUG
+            LOG.log(level, "%s: not in the cache, computed in %s", self.kind.name, duration(seconds))
+            if self.folder is not None and self.kind.transcribed is not None:
+                with suppress(msgspec.ValidationError):
+                    write_entry(self.folder, f"{self.kind.name} {self.key}", self.kind.transcribed(made))
+            CACHE.put(self.kind, self.key, made)
+        return made
 
 
 def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | None:
@@ -424,9 +432,3 @@ def _read_result(kind: ResultKind[Found], folder: Path, key: str) -> Found | Non
     with suppress(ValueError, RecursionError):
         return None if transcript is None or kind.read is None else kind.read(transcript)
     return None
-
-
-def _write_result(kind: ResultKind[Found], folder: Path, key: str, found: Found) -> None:
-    with suppress(msgspec.ValidationError):
-        if kind.transcribed is not None:
-            write_entry(folder, f"{kind.name} {key}", kind.transcribed(found))

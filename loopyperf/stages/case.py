@@ -17,7 +17,7 @@ from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted, superfluous_sizes
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
-from loopyperf.stages.cache import CACHE, ResultKind, json_result_kind
+from loopyperf.stages.cache import CACHE, Lookup, ResultKind, json_result_kind
 from loopyperf.stages.cache_keys import content_text
 from loopyperf.units import number_in_words
 
@@ -66,7 +66,7 @@ def _integers_in(size: Any) -> Iterable[int]:
     if isinstance(size, np.ndarray):
         array = cast("NDArray[Any]", size)
         values = (array.min(), array.max()) if array.dtype.kind in "iu" and array.size else array.flat
-    return [int(cast("int", each)) for each in values if isinstance(each, (int, np.integer))]
+    return [int(cast("int", value)) for value in values if isinstance(value, (int, np.integer))]
 
 
 def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,7 +76,8 @@ def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any])
     """
     if parameters is None:
         return sizes
-    _check_is_mapping(parameters)
+    if not isinstance(cast("object", parameters), Mapping):
+        raise ParameterError(f"parameters must be a mapping from size names to values, got {parameters!r:.80}")
     twice = sorted(set(parameters) & set(sizes))
     if twice:
         raise ParameterError(f"size {', '.join(map(repr, twice))} is given twice, as a keyword and in parameters")
@@ -107,11 +108,6 @@ def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> 
     if arrays:
         raise ParameterError(f"got an array for size {arrays[0]!r}; pass one size at a time, or use estimate")
     return merged
-
-
-def _check_is_mapping(parameters: object) -> None:
-    if not isinstance(parameters, Mapping):
-        raise ParameterError(f"parameters must be a mapping from size names to values, got {parameters!r:.80}")
 
 
 def has_arrays(sizes: Mapping[str, Any]) -> bool:
@@ -168,10 +164,17 @@ def found_once(kind: ResultKind[Found], program: Program, inputs: tuple[Any, ...
 
 
 def found_by_text(kind: ResultKind[Found], program: Program, inputs: str | None, find: Callable[[], Found]) -> Found:
-    if inputs is None:
-        return find()
+    return CACHE.find(kind, _key(program, inputs), find)
+
+
+def look_up(kind: ResultKind[Found], program: Program, inputs: tuple[Any, ...]) -> Lookup[Found]:
+    """Return what the cache has for *program* and *inputs*, for a layer that computes a missing result itself."""
+    return CACHE.look_up(kind, _key(program, content_text(inputs)))
+
+
+def _key(program: Program, inputs: str | None) -> str | None:
     engine = "" if engine_is_exact() else " without barvinok"
-    return CACHE.find(kind, f"{CACHE.content_of(checked_program(program))}{engine} {inputs}", find)
+    return None if inputs is None else f"{CACHE.content_of(checked_program(program))}{engine} {inputs}"
 
 
 def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:

@@ -125,7 +125,7 @@ def compile_case(case: Case, profile: KernelProfile, device: Device, compiler: C
     """
     machine = compile_profile(profile, device)
     if compiler == "model":
-        is_known = any(each.unsure for each in machine.launches) and device.vendor == "NVIDIA"
+        is_known = any(launch.unsure for launch in machine.launches) and device.vendor == "NVIDIA"
         return replace(machine, notes=(UNSURE,) if is_known else ())
     start = time.perf_counter()
     try:
@@ -135,7 +135,7 @@ def compile_case(case: Case, profile: KernelProfile, device: Device, compiler: C
             raise
         failed = f"NVRTC failed; using the compiler model for registers and private arrays: {error}"
         return replace(machine, notes=(failed,))
-    changed = "; ".join(_changed(each, found[each.name]) for each in machine.launches if each.name in found)
+    changed = "; ".join(_changed(launch, found[launch.name]) for launch in machine.launches if launch.name in found)
     note = f"compiled by NVRTC in {1e3 * (time.perf_counter() - start):.0f} ms: {changed}"
     return replace(compile_profile(profile, device, compiled=found), notes=(note,))
 

@@ -68,7 +68,7 @@ def resolved_device() -> str:
 
 def _described_local_device() -> str:
     """Return the short name of this machine's OpenCL device if it has parameters."""
-    known = tuple(each.slug for each in known_descriptions())
+    known = tuple(known_file.slug for known_file in known_descriptions())
     how = (
         f"pass a device with parameters (see `loopyperf devices`), or set {DEVICE_VARIABLE}; or run "
         "`loopyperf microbenchmark` on this machine, or `loopyperf calibrate` for models that need no parameters"

@@ -85,6 +85,6 @@ def groups_at_once(case: Case, device: str) -> dict[str, int]:
         return {}
     try:
         launches = timed_program(case, device=known).launches
-        return {each.name: each.execution.concurrent_groups * known.needed("cores") for each in launches}
+        return {launch.name: launch.execution.concurrent_groups * known.needed("cores") for launch in launches}
     except LoopyperfError:
         return {}

@@ -154,11 +154,6 @@ def test_executor_gives_the_same_fit(rows: list[lpp.Measured]):
     assert parallel.weights == lpp.fit(rows, device="mine", model="linear").weights
 
 
-def test_fit_is_saved(rows: list[lpp.Measured], tmp_path: Path):
-    fit = lpp.fit(rows, device="mine", save=tmp_path / "mine.json")
-    assert lpp.load_fit(tmp_path / "mine.json") == fit
-
-
 def test_fit_of_one_class_has_no_intervals(rows: list[lpp.Measured]):
     fit = lpp.fit(rows[: len(SIZES)], device="mine")
     assert (fit.cross_validation, fit.uncertainty) == (None, None)

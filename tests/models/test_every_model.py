@@ -113,15 +113,6 @@ def test_weights_times_a_power_of_two_scale_every_time_exactly(
 
 
 @every_fitted_model
-@given(weights=all_weights(positive), shares=work, factor=st.floats(min_value=0.1, max_value=10))
-def test_time_scales_with_the_weights(model: FittedModel, weights: Weights, shares: Shares, factor: float):
-    slow = time_of(model, weights, shares).seconds
-    fast = time_of(model, {name: weight * factor for name, weight in weights.items()}, shares).seconds
-    # Each product, the sum and its quantum are rounded once in either: a few units in the last place, 2⁻⁵².
-    assert fast == pytest.approx(slow * factor, rel=2**-48, abs=0)
-
-
-@every_fitted_model
 @given(weights=all_weights(signed), shares=work)
 def test_batch_has_the_times_of_its_sizes(model: FittedModel, weights: Weights, shares: Shares):
     sizes = [1, 2, 3]

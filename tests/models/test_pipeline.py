@@ -33,8 +33,8 @@ def seconds(unit: lp.TranslationUnit, device: Device | str = V100, **sizes: int)
 
 def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
     """Limit the simulation to parts of about *issues* instructions, never the whole, and clear the cache."""
-    monkeypatch.setattr(pipeline, "SIMULATED_AT_MOST", 0)
-    monkeypatch.setattr(pipeline, "ISSUES", issues)
+    monkeypatch.setattr(pipeline, "MAX_SIMULATED", 0)
+    monkeypatch.setattr(pipeline, "SHORTENED_ISSUES", issues)
     CACHE.clear()
     seconds(kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n")), n=1)  # the stages of the latest kernel are kept
 

@@ -14,7 +14,6 @@ from loopyperf.errors import (
     FitFileError,
     ParameterError,
     UnknownDeviceError,
-    UnknownModelError,
 )
 from loopyperf.stages import device_choice
 from tests.kernels import doubled
@@ -303,11 +302,6 @@ def test_given_fit_must_be_of_the_requested_device_and_model(make_fit, tmp_path)
             estimated_device(device="amd-r9-fury", fit=fit)
         with pytest.raises(FitFileError, match="'overlap', but 'linear' was requested"):
             estimated_device(fit=fit, model="linear")
-
-
-def test_unknown_model_is_refused_listing_the_known_ones():
-    with pytest.raises(UnknownModelError, match="unknown model 'overlapp'; choose one of: linear"):
-        estimated_device(device="amd-r9-fury", model="overlapp")
 
 
 def test_corrupt_user_fit_is_refused_instead_of_skipped(own_data):

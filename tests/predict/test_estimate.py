@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
-from loopyperf.predict.fitted import UNTRIED
+from loopyperf.predict.fitted import NOT_VALIDATED
 from tests.kernels import doubled, floats, integers, make_kernel, outer_product, summed, triangle
 
 KERNEL = doubled()
@@ -181,14 +181,14 @@ def test_loop_kernel_is_accepted(fit):
 
 def test_estimate_within_the_fit_has_only_the_interval_note(make_fit):
     names = lpp.count(KERNEL).properties()
-    assert lpp.estimate(KERNEL, n=16, fit=make_fit(weights=dict.fromkeys(names, 1e-9))).notes == (UNTRIED,)
+    assert lpp.estimate(KERNEL, n=16, fit=make_fit(weights=dict.fromkeys(names, 1e-9))).notes == (NOT_VALIDATED,)
 
 
 def test_property_without_a_weight_is_noted(make_fit):
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     del names["global store 32-bit stride 1"]
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names))
-    assert estimate.notes == ("no weight for 'global store 32-bit stride 1' in the fit; assumed 0", UNTRIED)
+    assert estimate.notes == ("no weight for 'global store 32-bit stride 1' in the fit; assumed 0", NOT_VALIDATED)
     assert " ".join(str(estimate).split()).endswith(" ".join(f"note: {note}" for note in estimate.notes))
 
 
@@ -197,7 +197,7 @@ def test_other_counting_than_that_of_the_fit_is_noted(make_fit):
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights), counting="paper")
     assert estimate.counting == "paper"
     counting_note = "the fit uses 'executed' counts, but this prediction uses 'paper' counts"
-    assert estimate.notes == (counting_note, UNTRIED)
+    assert estimate.notes == (counting_note, NOT_VALIDATED)
 
 
 def test_default_counting_is_that_of_the_fit(make_fit):
@@ -220,7 +220,7 @@ def fit_with_dependency(make_fit) -> lpp.Fit:
 
 def test_satisfied_dependency_has_no_note(fit_with_dependency):
     # 160 multiplications in 10 groups of 16
-    assert lpp.estimate(KERNEL, n=160, fit=fit_with_dependency).notes == (UNTRIED,)
+    assert lpp.estimate(KERNEL, n=160, fit=fit_with_dependency).notes == (NOT_VALIDATED,)
 
 
 def test_broken_dependency_is_noted_with_both_counts(fit_with_dependency):
@@ -228,23 +228,23 @@ def test_broken_dependency_is_noted_with_both_counts(fit_with_dependency):
     assert lpp.estimate(KERNEL, n=17, fit=fit_with_dependency).notes == (
         "the weight of 'f32 mul' is undetermined: the calibration kernels have 16 × 'work-groups', here 32, "
         "but this kernel has 17",
-        UNTRIED,
+        NOT_VALIDATED,
     )
 
 
 @pytest.mark.parametrize(("sizes", "doubted"), [([17, 160], [17]), ([160, 17], [17]), ([17, 16, 18], [17, 18])])
 def test_dependency_broken_at_an_end_of_a_batch_is_noted(fit_with_dependency, sizes, doubted):
     *notes, why = lpp.estimate(KERNEL, n=np.array(sizes), fit=fit_with_dependency).notes
-    assert why == UNTRIED
+    assert why == NOT_VALIDATED
     assert [int(note.rpartition(" ")[2]) for note in notes] == doubted
 
 
 def test_dependency_satisfied_at_both_ends_of_a_batch_has_no_note(fit_with_dependency):
-    assert lpp.estimate(KERNEL, n=np.array([16, 160]), fit=fit_with_dependency).notes == (UNTRIED,)
+    assert lpp.estimate(KERNEL, n=np.array([16, 160]), fit=fit_with_dependency).notes == (NOT_VALIDATED,)
 
 
 def test_empty_batch_has_no_dependency_notes(fit_with_dependency):
-    assert lpp.estimate(KERNEL, n=np.array([], dtype=np.int64), fit=fit_with_dependency).notes == (UNTRIED,)
+    assert lpp.estimate(KERNEL, n=np.array([], dtype=np.int64), fit=fit_with_dependency).notes == (NOT_VALIDATED,)
 
 
 # }}}

@@ -14,7 +14,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
-from loopyperf.predict.fitted import UNTRIED
+from loopyperf.predict.fitted import NOT_VALIDATED
 
 R9_FURY = DeviceLimits(group_size=256, local_memory=32 * 1024, global_memory=4 * 2**30)
 
@@ -119,4 +119,7 @@ def test_batch_is_the_closed_form_at_each_size(name: str):
 )
 def test_properties_without_a_weight_in_table_2_are_noted(name: str, free: list[str]):
     estimate = lpp.estimate(kernel(name), device="amd-r9-fury", **sizes(name, 1024))
-    assert sorted(estimate.notes) == [UNTRIED, *(f"no weight for {prop!r} in the fit; assumed 0" for prop in free)]
+    assert sorted(estimate.notes) == [
+        NOT_VALIDATED,
+        *(f"no weight for {prop!r} in the fit; assumed 0" for prop in free),
+    ]

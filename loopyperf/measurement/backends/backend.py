@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import prod
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
@@ -15,26 +16,7 @@ from numpy.typing import NDArray
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.arguments import checked_arguments, verify
 from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Environment, Sizes
-from loopyperf.measurement.records import Key, Kind
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkCase:
-    """One kernel at one size."""
-
-    kernel_class: str
-    """``NAME`` of its kernel file"""
-    configuration: Configuration
-    sizes: Sizes
-
-    def key(self, kind: Kind) -> Key:
-        """Return the key under which a measurement or probe of this case is recorded."""
-        return Key.of(self.kernel_class, self.configuration.label, self.sizes, kind)
-
-    def __str__(self) -> str:
-        """Return the case in the form ``transpose, "prefetched, 16x16", n=1024``."""
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        return f'{self.kernel_class}, "{self.configuration.label}", {sizes or "no sizes"}'
+from loopyperf.measurement.records import Key, Kind, Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +45,42 @@ class MeasuredTimes:
         """Return the times of these runs followed by those of *other*."""
         device = None if self.device is None or other.device is None else self.device + other.device
         return MeasuredTimes(self.wall + other.wall, device)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkCase:
+    """One kernel at one size."""
+
+    kernel_class: str
+    """``NAME`` of its kernel file"""
+    configuration: Configuration
+    sizes: Sizes
+
+    def key(self, kind: Kind) -> Key:
+        """Return the key under which a measurement or probe of this case is recorded."""
+        return Key.of(self.kernel_class, self.configuration.label, self.sizes, kind)
+
+    def measurement(
+        self, run: str, kind: Kind, timing: MeasuredTimes, attempt: int = 1, yardstick: float | None = None
+    ) -> Measurement:
+        """Return the record of *timing*, taken now in the run with the id *run*."""
+        return Measurement(
+            run=run,
+            kernel_class=self.kernel_class,
+            label=self.configuration.label,
+            sizes={name: int(value) for name, value in self.sizes.items()},
+            kind=kind,
+            samples=timing.wall,
+            device_samples=timing.device,
+            attempt=attempt,
+            yardstick=yardstick,
+            taken=datetime.now(UTC),
+        )
+
+    def __str__(self) -> str:
+        """Return the case in the form ``transpose, "prefetched, 16x16", n=1024``."""
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        return f'{self.kernel_class}, "{self.configuration.label}", {sizes or "no sizes"}'
 
 
 class Backend(Protocol):

@@ -73,11 +73,11 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
 # shows whether pipeline and issue are equally fast, or which of them is slower.
 
 
-BETTER = 0.5
+PLATEAU_GAIN = 0.5
 """a plateau is accepted if it reduces the deviations by this factor and contains two points or more"""
-STRAIGHT = 0.03
+MAX_LINE_DEVIATION = 0.03
 """maximum relative deviation from a line"""
-SLOWER = 1.05
+ISSUE_LIMIT_RATIO = 1.05
 """an issue limit is detected if the slope is this many times λ₁"""
 
 
@@ -98,7 +98,7 @@ class MeasuredMix:
         Otherwise return None: then the limit is only known to be at least 1/λ₁.
         """
         error = float(np.hypot(self.slope.error, issue.error))
-        if not self.separate or self.slope.value < SLOWER * issue.value + 3 * error:
+        if not self.separate or self.slope.value < ISSUE_LIMIT_RATIO * issue.value + 3 * error:
             return None
         return Estimated(1 / self.slope.value, self.slope.error / self.slope.value**2)
 
@@ -119,10 +119,10 @@ def measured_mix(betas: Sequence[int], cycles: Sequence[float]) -> MeasuredMix:
     level, intercept, slope = shape
     rising = places[intercept + slope * places > level]
     residual = float(np.abs(deviations(shape)).max())
-    if residual < BETTER * line.residual and len(places) - len(rising) >= 2 <= len(rising) and slope > 0:
+    if residual < PLATEAU_GAIN * line.residual and len(places) - len(rising) >= 2 <= len(rising) and slope > 0:
         spread = float(np.std(deviations(shape)) * values.max() / max(np.ptp(rising), 1))
         return MeasuredMix(Estimated(float(slope), spread), True, residual)
-    return MeasuredMix(line.slope, False if line.residual < STRAIGHT else None, line.residual)
+    return MeasuredMix(line.slope, False if line.residual < MAX_LINE_DEVIATION else None, line.residual)
 
 
 # }}}

@@ -106,7 +106,7 @@ class LaunchInputs:
     def computing(self) -> Sequence[OtherInstruction]:
         """Return the arithmetic of the SIMD units: all but barriers, special functions and local memory accesses."""
         elsewhere = (Opcode.BARRIER, SPECIAL, Opcode.LOAD, Opcode.STORE)
-        return [each for each in self.others if each.instruction.kind not in elsewhere]
+        return [other for other in self.others if other.instruction.kind not in elsewhere]
 
     def _mean(self, values: Sequence[tuple[float, float]], otherwise: float) -> float:
         """Return the mean of (executions, value) pairs, weighted by the executions; *otherwise* if there are none."""
@@ -165,13 +165,13 @@ class LaunchInputs:
     def inputs(self) -> Inputs:
         """Return GPUPerf's inputs of the kernel."""
         launch = self.launch
-        requests = sum(each.executions for each in self.requests)
+        requests = sum(request.executions for request in self.requests)
         special = self._number(lambda each: each.kind == SPECIAL)
         computing = self.computing
         active = launch.active_cores
         touched = launch.sectors * SECTOR / self._moved
         return Inputs(
-            insts=sum(each.executions for each in self.others) - special + requests,
+            insts=sum(other.executions for other in self.others) - special + requests,
             mem_insts=requests,
             sync_insts=self._number(lambda each: each.kind == Opcode.BARRIER),
             sfu_insts=special,
@@ -179,13 +179,13 @@ class LaunchInputs:
             total_warps=launch.warps_of_core * active,
             active_sms=active,
             n=min(launch.execution.concurrent_warps, launch.warps_of_core / launch.times),
-            avg_trans_warp=self._mean([(each.executions, each.transactions) for each in self.requests], 1.0),
+            avg_trans_warp=self._mean([(request.executions, request.transactions) for request in self.requests], 1.0),
             size_of_data=launch.times * touched / active,
             ilp=self._over_programs(lambda graph: float(ilp(graph))),
             mlp=self._over_programs(lambda graph: float(mlp(graph, MEMORY))),
             avg_inst_lat=self._mean([(each.executions, each.completion) for each in computing], 1.0),
             amat=self._amat,
-            o_bank=sum(each.executions * each.conflicts for each in self.others) * launch.warps_of_core,
+            o_bank=sum(other.executions * other.conflicts for other in self.others) * launch.warps_of_core,
         )
 
     @property
@@ -193,7 +193,7 @@ class LaunchInputs:
         """Return AMAT over all levels: each one's latency for the requests that reach it."""
         if not self.requests:
             return None
-        return self._mean([(each.executions, self.latency(each)) for each in self.requests], 1.0)
+        return self._mean([(request.executions, self.latency(request)) for request in self.requests], 1.0)
 
     def latency(self, request: MemoryRequest) -> float:
         """Return the mean cycles of a request, by equations 12 and 13: hit_lat, and the latency of the serving levels.
@@ -215,7 +215,7 @@ class LaunchInputs:
     def _hit(self) -> float:
         """Return hit_lat, in cycles: the latency of the nearest level whose latency is known."""
         levels = global_levels(self.launch.device)
-        return self.timing.latency(next((each.name for each in levels if each.latency is not None), DRAM))
+        return self.timing.latency(next((level.name for level in levels if level.latency is not None), DRAM))
 
     @cached_property
     def _queued(self) -> float:
@@ -225,7 +225,7 @@ class LaunchInputs:
     # {{{ sums and means over warp programs
 
     def _number(self, is_counted: Callable[[Instruction], bool]) -> float:
-        return sum(each.executions for each in self.others if is_counted(each.instruction))
+        return sum(other.executions for other in self.others if is_counted(other.instruction))
 
     def _over_programs(self, value: Callable[[Idg], float]) -> float:
         shares, programs = zip(*self.launch.shared(), strict=True)
@@ -280,20 +280,20 @@ def _costs(launch: TimedLaunch) -> Costs:
         number, before = costs.get((name, source), (0.0, 0.0))
         costs[name, source] = (number + executions * warps, before + cycles * executions * warps)
 
-    for each in seen.others:
-        source = each.instruction.label
-        if each.instruction.kind == SPECIAL:
-            add("special functions", source, each.executions, each_special)
+    for other in seen.others:
+        source = other.instruction.label
+        if other.instruction.kind == SPECIAL:
+            add("special functions", source, other.executions, each_special)
             continue
-        add("instructions", source, each.executions, each_instruction)
-        if each.instruction.kind == Opcode.BARRIER:
-            add("synchronization", source, each.executions, each_barrier)
-        if each.conflicts:
-            add("bank conflicts", source, each.executions, each.conflicts)
-    for each in seen.requests:
-        source = each.instruction.label
-        add("instructions", source, each.executions, each_instruction)
-        add("memory", source, each.executions, visible * seen.latency(each) / found.itmlp)
+        add("instructions", source, other.executions, each_instruction)
+        if other.instruction.kind == Opcode.BARRIER:
+            add("synchronization", source, other.executions, each_barrier)
+        if other.conflicts:
+            add("bank conflicts", source, other.executions, other.conflicts)
+    for request in seen.requests:
+        source = request.instruction.label
+        add("instructions", source, request.executions, each_instruction)
+        add("memory", source, request.executions, visible * seen.latency(request) / found.itmlp)
     return {key: cost for key, cost in costs.items() if cost[0]}
 
 

@@ -323,14 +323,6 @@ def test_archive_without_samples_is_refused_for_base_sampled(recording: Recordin
         trained(without(recording), kernels, "sampled")
 
 
-def test_samples_of_fewer_than_three_classes_are_refused(recording: Recording, kernels: Path):
-    two = without(recording, "empty")
-    with pytest.raises(
-        CalibrationError, match=r"30 of 33 rows have samples, of 2 kernel classes .* or use another base"
-    ):
-        trained(two, kernels)
-
-
 def test_samples_of_a_missing_kernel_file_are_refused(recording: Recording, tmp_path: Path):
     kernels = write_kernel_files(tmp_path / "kernels", "empty kernel", "vectors")
     with pytest.raises(CalibrationError, match="kernel files lack 'long vectors', configuration 'fill'"):

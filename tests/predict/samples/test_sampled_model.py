@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
+from loopyperf.measurement.samples import EXTRA_BYTES, MAX_EVICTED, MIN_EVICTED
 from loopyperf.predict.sampled import samples_of
 from loopyperf.stages.case import Case
 from tests.kernels import doubled, floats, gathered, integers, make_kernel, outer_product, triangle, two_launches
@@ -81,7 +81,7 @@ def test_only_sampled_data_is_allocated_and_the_rest_is_evicted():
     assert set(no_contents.values()) == {0}
     assert set(contents) == {"a", "b"}
     assert 120 * 64 <= contents["a"] < 120 * 64 + 5000
-    assert LEAST_EVICTED <= backend.evicted[0] <= MOST_EVICTED
+    assert MIN_EVICTED <= backend.evicted[0] <= MAX_EVICTED
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
 
 
@@ -90,7 +90,7 @@ def test_eviction_includes_the_data_of_other_launches():
     samples_of(Case(two_launches(), {"n": 64 * N}), backend, None)
     _, *contents = backend.contents
     # The first launch does not access b, and the last does not access a.
-    assert contents[0]["b"] == contents[-1]["a"] == SLACK
+    assert contents[0]["b"] == contents[-1]["a"] == EXTRA_BYTES
     rest = {sum(max(4 * 64 * N - nbytes, 0) for nbytes in each.values()) for each in contents}
     assert set(backend.evicted) == rest
 

@@ -7,7 +7,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.search.task import LOOKED_AT, accepted_sizes
+from loopyperf.search.task import CHECKED_VARIANTS, accepted_sizes
 from tests.kernels import doubled, outer_product
 from tests.measurement.synthetic import SyntheticBackend
 
@@ -57,7 +57,7 @@ def record_and_build(built: list[int], group: int) -> lp.TranslationUnit:
     return doubled(group=group)
 
 
-GROUPS = tuple(range(16, 16 + 3 * LOOKED_AT))
+GROUPS = tuple(range(16, 16 + 3 * CHECKED_VARIANTS))
 
 
 def test_mistake_in_all_variants_is_reported_once_and_early(subtests: pytest.Subtests):
@@ -81,7 +81,7 @@ def test_mistake_in_all_variants_is_reported_once_and_early(subtests: pytest.Sub
                 }[way]
                 with pytest.raises(ParameterError, match=message):
                     call(parameters=sizes)
-                assert len(built) == LOOKED_AT
+                assert len(built) == CHECKED_VARIANTS
 
 
 def test_all_of_a_few_variants_are_checked(fit):

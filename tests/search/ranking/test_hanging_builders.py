@@ -38,7 +38,7 @@ def uninterruptible() -> lp.TranslationUnit:
 
 @pytest.fixture
 def no_grace(monkeypatch):
-    monkeypatch.setattr(in_flight, "GRACE", 0.5)
+    monkeypatch.setattr(in_flight, "GRACE_SECONDS", 0.5)
 
 
 @pytest.mark.parametrize("builder", [in_c, pytest.param(uninterruptible, marks=pytest.mark.slow)])

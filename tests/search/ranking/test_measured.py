@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.backend import BenchmarkCase
-from loopyperf.search.measured import MeasuredRanking
+from loopyperf.search.measuring import MeasuredRanking
 from tests.kernels import doubled, floats, integers, make_kernel, summed
 from tests.measurement.synthetic import SyntheticBackend
 from tests.small_campaign import seconds as seconds_of_small_kernels

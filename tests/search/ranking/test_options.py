@@ -135,9 +135,3 @@ def test_measure_refuses_invalid_options_before_running(mistake, ranking):
 def test_variant_named_twice_is_measured_once(ranking):
     found = ranking.measure(SyntheticBackend(lambda _: 1e-6), top=["g16", "g16"])
     assert len(found.measurements) == 1
-
-
-@pytest.mark.parametrize("options", [("a",), (0.1, "b"), (None,), (-0.1,), (float("inf"),), (0.1, 1.0)])
-def test_invalid_shortlist_options_are_refused(options, ranking):
-    with pytest.raises(ParameterError, match="regret must be >= 0 and probability between 0 and 1"):
-        ranking.shortlist(*options)

@@ -1,21 +1,18 @@
-"""Exploration evaluates each point once, the same points with any executor, and better ones than at random."""
+"""Exploration evaluates each point once, and better ones than at random."""
 
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from math import inf
-from random import Random
 from typing import Any
 
 import optuna
 import pytest
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.search.search import Exploration
+from loopyperf.search import search as searching
+from loopyperf.search.cascade import Cascade
+from loopyperf.search.search import Explored
 from loopyperf.search.space import Adviser, sampler_of, spaced
-from loopyperf.search.task import Task, Unanswered
-from loopyperf.search.task_runner import TaskRunner
 from loopyperf.search.variants import Variant
 from tests.kernels import doubled
 
@@ -35,29 +32,6 @@ def half_a_bowl(x: int, y: int, how: str) -> float | None:
     return None if x > 8 else bowl(x, y, how)
 
 
-@dataclass
-class FunctionPredictor:
-    """A predictor that computes the time of a point from its choices."""
-
-    time_of: TimeFunction
-    model: str = "stated"
-    device: str = "d"
-    uncertainty: None = None
-    notes: tuple[str, ...] = ()
-    predictions: Counter[str] = field(default_factory=Counter)
-
-    def answer(self, variant: Variant) -> Estimate | Unanswered:
-        self.predictions[variant.name] += 1
-        seconds = self.time_of(**variant.build.keywords)
-        if seconds is None:
-            return Unanswered("out of bounds")
-        return Estimate("k", {}, "d", self.model, "executed", seconds, Breakdown(()))
-
-
-def predicted(task: Task) -> Estimate | Unanswered:
-    return task.predictor.answer(task.variant)
-
-
 def explore(
     time_of: TimeFunction = bowl,
     how: object = "tpe",
@@ -66,19 +40,29 @@ def explore(
     batch: int = 8,
     seed: int = 0,
     choices: dict[str, Any] = CHOICES,
-    executor: Executor | None = None,
-) -> Exploration:
-    space = spaced(choices)
-    adviser = Adviser(space, sampler_of(how, seed))
-    exploration = Exploration(space, doubled, FunctionPredictor(time_of), {}, None, adviser, trials, batch, seed)
-    for current, answer in TaskRunner(predicted, executor).about(exploration.tasks()):
-        exploration.take(current, answer)
-    assert len(exploration.variants) == trials
-    assert set(exploration.predictor.predictions.values()) == {1}
-    return exploration
+    adviser: Adviser | None = None,
+) -> Explored:
+    space, predictions = spaced(choices), Counter[str]()
+
+    def predicted(variants: Sequence[Variant]) -> Cascade:
+        cascade = Cascade((), variants, {}, None, None)
+        for variant in variants:
+            predictions[variant.name] += 1
+            seconds = time_of(**variant.build.keywords)
+            if seconds is None:
+                cascade.failures[variant.name] = "out of bounds"
+            else:
+                cascade.estimates[variant.name] = Estimate("k", {}, "d", "m", "executed", seconds, Breakdown(()))
+        return cascade
+
+    adviser = adviser or Adviser(space, sampler_of(how, seed))
+    explored = searching.explore(space, doubled, adviser, trials, batch, seed, predicted)
+    assert len(explored.variants) == trials
+    assert set(predictions.values()) == {1}
+    return explored
 
 
-def best(exploration: Exploration) -> float:
+def best(exploration: Explored) -> float:
     return min(map(float, exploration.estimates.values()), default=inf)
 
 
@@ -103,10 +87,6 @@ def test_as_many_trials_as_points_cover_all_points(how, batch):
     choices = {"x": range(5), "y": (1, 2, 4), "how": ("a", "b", "c")}
     exploration = explore(how=how, trials=45, batch=batch, choices=choices)
     assert sorted(exploration.variants) == list(range(45))
-    ranking = exploration.ranking([])
-    # Sorted by time; points of equal times are in the order of the space.
-    names = [exploration.space.name(point) for point in range(45)]
-    assert list(ranking.order) == sorted(names, key=lambda name: float(exploration.estimates[name]))
 
 
 class FirstPointSampler(optuna.samplers.BaseSampler):
@@ -140,33 +120,11 @@ def test_sampler_that_repeats_a_point_gets_its_known_time(batch):
 
 
 def test_every_trial_is_completed_or_pruned():
-    exploration = explore(half_a_bowl, trials=20)
-    states = Counter(trial.state.name for trial in exploration.adviser._study.trials)
+    adviser = Adviser(spaced(CHOICES), sampler_of("tpe", 0))
+    exploration = explore(half_a_bowl, trials=20, adviser=adviser)
+    states = Counter(trial.state.name for trial in adviser._study.trials)
     assert set(states) == {"COMPLETE", "PRUNED"}
     assert states["PRUNED"] >= len(exploration.failures) > 0
-
-
-def test_points_and_their_order_do_not_depend_on_the_executor():
-    alone = explore(half_a_bowl, seed=3)
-    with ThreadPoolExecutor(3) as executor:
-        together = explore(half_a_bowl, seed=3, executor=executor)
-    assert list(together.variants) == list(alone.variants)
-    assert together.ranking([]).order == alone.ranking([]).order
-
-
-def test_points_do_not_depend_on_the_order_of_results():
-    space = spaced(CHOICES)
-    exploration = Exploration(
-        space, doubled, FunctionPredictor(bowl), {}, None, Adviser(space, sampler_of("tpe", 0)), 30, 8, 0
-    )
-    remaining, waiting, rng = exploration.tasks(), [], Random(1)
-    for current in remaining:
-        if current is not None:
-            waiting.append(current)
-        else:
-            completed = waiting.pop(rng.randrange(len(waiting)))
-            exploration.take(completed, predicted(completed))
-    assert list(exploration.variants) == list(explore(trials=30).variants)
 
 
 def test_infinite_times_do_not_stop_the_exploration():

@@ -14,7 +14,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.stages import cache as cache_files
 from loopyperf.stages import cache as cache_folder
 from loopyperf.stages import case
-from loopyperf.stages.cache import BLOCK, CACHE, FILLED, LEFT_OVER, entries, make_room, trim
+from loopyperf.stages.cache import ABANDONED_SECONDS, BLOCK, CACHE, KEPT_SHARE, entries, make_room, trim
 from tests.kernels import doubled
 
 TESTS = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_file_larger_than_the_limit_is_removed(folder):
 
 
 def test_old_partially_written_files_are_removed(folder):
-    old = half_written(folder, ".writing-abcd_012", age=LEFT_OVER + 60)
+    old = half_written(folder, ".writing-abcd_012", age=ABANDONED_SECONDS + 60)
     young = half_written(folder, ".writing-abcd_013", age=0)
     trim(folder, limit=4 * BLOCK)
     assert (old.exists(), young.exists()) == (False, True)
@@ -184,7 +184,7 @@ def test_concurrent_processes_keep_the_limit_and_read_correct_counts(folder):
     answers = [[int(line) for line in process.communicate()[0].split()] for process in processes]
     assert answers == [[5040 // group for group in order] for order in orders]
     # Each process may have written one file since its last scan, so there are up to three more than a scan leaves.
-    assert 0 < peak <= FILLED * limit + 3 * limit / 4 * 1.05
+    assert 0 < peak <= KEPT_SHARE * limit + 3 * limit / 4 * 1.05
     assert 0 < total_bytes(folder) <= limit
     assert all(each.is_whole for each in entries(folder))
     assert foreign_files_exist(folder)
@@ -216,7 +216,7 @@ def test_counting_keeps_the_limit(folder, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", str(limit))
     for power in range(1, 8):
         lpp.count(doubled(group=2**power))
-        assert total_bytes(folder) <= FILLED * limit
+        assert total_bytes(folder) <= KEPT_SHARE * limit
     assert entries(folder)
 
 

@@ -2,10 +2,7 @@
 
 import errno
 import json
-import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -199,44 +196,6 @@ def test_cache_files_are_never_unpickled():
     """Files may come from a folder that others can write to."""
     sources = [Path(module.__file__).read_text() for module in (case, counting, cache_files)]
     assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
-
-
-# }}}
-
-
-# {{{ other processes
-
-COUNT = """
-import sys, warnings; warnings.simplefilter("ignore")
-import loopyperf as lpp
-from tests.kernels import doubled
-from loopyperf.stages.cache import CACHE
-for group in [int(word) for word in sys.argv[1:]]:
-    CACHE.clear()
-    counts = lpp.count(doubled(group=group))
-    print(group, counts.properties()["work-groups"](n=2**10), counts.properties()["f32 mul"](n=2**10))
-"""
-
-
-def start(groups: list[int], seed: int = 0, **changes: str) -> subprocess.Popen[str]:
-    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
-    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)} | changes
-    command = [sys.executable, "-c", COUNT, *map(str, groups)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-
-
-def expected(groups: list[int]) -> list[str]:
-    return [f"{group} {2**10 // group} {2**10}" for group in groups]
-
-
-def test_another_process_uses_the_counts_of_this_one(folder, monkeypatch):
-    lpp.count(doubled(group=16))
-    (path,) = files(folder)
-    before = path.stat()
-    assert start([16], seed=7).communicate()[0].splitlines() == expected([16])
-    assert files(folder) == [path]
-    assert path.stat().st_ino == before.st_ino
-    assert path.stat().st_mtime_ns > before.st_mtime_ns
 
 
 # }}}
