@@ -29,9 +29,8 @@ from loopyperf.memory.touched_sectors import (
     times,
     total_cells,
     touched_by,
-    touched_by_boxes,
 )
-from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
+from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, plain_box
 from loopyperf.polyhedral.points import Box, points_listed, values_along, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
@@ -146,7 +145,6 @@ class _Access:
     def __init__(self, access: ArrayAccess, number: int) -> None:
         self.made_of, self.number = access, number
         self._box = plain_box(access.points)
-        self._outputs = None if access.cells is None else plain_outputs(access.cells)
         self.statements = {
             None: frozenset((*access.load, *access.store)),
             "load": frozenset(access.load),
@@ -186,13 +184,6 @@ class _Access:
             range(max(along.start, window[name].start), min(along.stop, window[name].stop)) if name in window else along
             for name, along in zip(self.made_of.inames, self._box, strict=True)
         )
-
-    def box_in(self, window: Window) -> Box | None:
-        """Return the indices of the cells accessed in *window*; None if they are empty or not a box."""
-        values = self.values_in(window)
-        if values is None or self._outputs is None or not all(map(len, values)):
-            return None
-        return box_image(self._outputs, values)
 
     def is_in(self, part: Collection[int], kind: str | None = None) -> bool:
         """Return whether a statement of *part* is of *kind*; without a kind, whether it loads or stores."""
@@ -294,7 +285,7 @@ class WorkingSets:
                     amount, more, together = (_Draws(here, axes, each).touched() for each in (one, two, one | two))
                     amount += more - together
             elif all(each.where(window) == each.where(other) for each in here):
-                amount = _touched_by(here, window, axes)
+                amount = touched_by(_cells_of(here, window), axes, here[0].made_of.width)
             else:
                 cells = (_cells_of(here, each) for each in (window, other))
                 amount = touched_by(reduce(isl.Set.intersect, cells), axes, here[0].made_of.width)
@@ -316,11 +307,9 @@ class WorkingSets:
             if known:
                 key = (array, axes, base, tuple([(access.number, access.where(window)) for access in known]))
                 if key not in self._together:
-                    self._together[key] = (
-                        _Draws(known, axes, _cells_of(known, window)).touched()
-                        if base
-                        else _touched_by(known, window, axes)
-                    )
+                    cells, width = _cells_of(known, window), known[0].made_of.width
+                    draws = _Draws(known, axes, cells) if base else None
+                    self._together[key] = touched_by(cells, axes, width) if draws is None else draws.touched()
                 amount += self._together[key]
             for access in here:
                 if access.made_of.cells is None:
@@ -330,16 +319,6 @@ class WorkingSets:
                 amount = amount if access.made_of.most is None else amount.at_most(access.made_of.most)
             found[array] = amount
         return found
-
-
-def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]) -> Touched:
-    """Return the memory that *accesses* of one array touch in *window*, counting overlaps once."""
-    width = accesses[0].made_of.width
-    boxes = [box for each in accesses if (box := each.box_in(window)) is not None]
-    known = touched_by_boxes(boxes, axes, width) if len(boxes) == len(accesses) else None
-    if known is not None:
-        return known
-    return touched_by(_cells_of(accesses, window), axes, width)
 
 
 def _cells_of(accesses: Iterable[_Access], window: Window) -> isl.Set:

@@ -91,11 +91,11 @@ def from_first(addresses: Integers, block: int) -> bytes:
 def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
     addresses = np.frombuffer(lanes, dtype=np.int64)
     starts = np.unique(addresses)
-    sectors = _blocks(starts, element_bytes, SECTOR)
+    sectors = touched_blocks(starts, element_bytes, SECTOR)
     return SectorAccess(
         lanes=len(addresses),
         sectors=sectors,
-        lines=_blocks(starts, element_bytes, LINE),
+        lines=touched_blocks(starts, element_bytes, LINE),
         requested=len(addresses) * element_bytes,
         distinct=_distinct_bytes(starts, element_bytes),
         alignment=gcd(int(starts[0]), LINE) if len(starts) else LINE,
@@ -104,7 +104,7 @@ def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
     )
 
 
-def _blocks(starts: Integers, element_bytes: int, block: int) -> int:
+def touched_blocks(starts: Integers, element_bytes: int, block: int) -> int:
     """Return the number of aligned blocks of *block* bytes that elements at *starts* touch."""
     inside = [*range(0, element_bytes, block), element_bytes - 1]
     return len(np.unique(np.concatenate([(starts + offset) // block for offset in inside])))
@@ -133,7 +133,7 @@ def _coalescing(starts: Integers, lanes: int, element_bytes: int, sectors: int) 
         return "broadcast"
     if sectors == least:
         return "coalesced"
-    if any(_blocks(starts + shift, element_bytes, SECTOR) == least for shift in range(0, SECTOR, grain)):
+    if any(touched_blocks(starts + shift, element_bytes, SECTOR) == least for shift in range(0, SECTOR, grain)):
         return "misaligned"
     return "strided" if len(np.unique(np.diff(starts))) == 1 else "scattered"
 
