@@ -12,7 +12,7 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.counts.conditions import Conditions, guards
+from loopyperf.counts.conditions import Conditions, guards_in, scheduled
 from loopyperf.counts.execution import (
     COUNTINGS,
     Counting,
@@ -302,7 +302,7 @@ class _KernelCounter:
 
     def walked(self, launch: Launch) -> Iterator[_Sighting]:
         """Yield every operation and every reference of *launch* with its site."""
-        for guard in guards(self.kernel, launch):
+        for guard in guards_in(scheduled(self.kernel, launch)):
             with _refusals_of(f"instruction {guard.instruction.id!r}"):
                 self.walk.steps.clear()
                 self.walk.predicate(guard)
