@@ -1,6 +1,6 @@
 """Constant folding, copy propagation, conversions and dead code: instructions that the compiler removes or adds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pymbolic.primitives as prim
@@ -10,7 +10,7 @@ from loopyperf.compiler.predication import TEST
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, Rewriting, composed, number_of_runs, rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, expanded, loops_in
+from loopyperf.idg.program import Dependence, Edge, Instruction, Loop, Opcode, Operand, expanded, loops_in
 from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
 
@@ -207,16 +207,13 @@ def _lasts(instruction: Instruction) -> bool:
 
 def without_unused(graph: Idg) -> Idg:
     """Return *graph* without instructions whose results no lasting instruction depends on."""
-    sources: dict[int, list[Edge]] = {}
-    for edge in graph.edges:
-        sources.setdefault(edge.target, []).append(edge)
     needed: set[int] = set()
     pending = [place for place, each in enumerate(graph.instructions) if _lasts(each)]
     while pending:
         place = pending.pop()
         if place not in needed:
             needed.add(place)
-            pending += [edge.source for edge in sources.get(place, [])]
+            pending += [edge.source for edge in graph.definitions[place]]
     return rewritten(graph, sorted(needed), graph.edges)
 
 
@@ -349,19 +346,13 @@ def with_guarded_copies(graph: Idg) -> Idg:
     """Return *graph* with the tests of unrolled copies that not all lanes execute."""
     rewriting = Rewriting(graph)
 
-    def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
-        for item in body:
-            if not isinstance(item, Loop):
-                yield item
-                continue
-            loops = (*around, item)
-            inside = list(items(item.body, loops))
-            if item.is_unrolled and item.lanes_diverge:
-                tests = rewriting.add(Opcode.INTEGER, f"in {item.name}?", TEST, number_of_runs(None, loops))
-                inside = [*tests, *inside]
-            yield replace(item, body=tuple(inside))
+    def tests(loops: tuple[Loop, ...]) -> Sequence[int]:
+        loop = loops[-1]
+        if not (loop.is_unrolled and loop.lanes_diverge):
+            return ()
+        return rewriting.add(Opcode.INTEGER, f"in {loop.name}?", TEST, number_of_runs(None, loops))
 
-    return rewriting.rebuilt(list(items(graph.body, ())))
+    return rewriting.rebuilt(rewriting.body_with(first=tests))
 
 
 # }}}

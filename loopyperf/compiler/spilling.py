@@ -22,7 +22,18 @@ from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory_accesses import Reference
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
 from loopyperf.idg.live_values import Lives
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
+from loopyperf.idg.program import (
+    Dependence,
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    Operand,
+    common_depth,
+    integer_if_whole,
+)
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import conjunction
 
@@ -82,8 +93,6 @@ class _Spilling:
         # A load needs its registers before the instruction that uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
         self.pressure = lives.pressure(without_pointers)
-        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
-        self.stored = {each.array for each in stored if each}
         self.defining: dict[int, int] = {}
         """value -> its latest definition so far in program order"""
         self.uses: dict[int, list[int]] = {}
@@ -315,7 +324,7 @@ class _Spilling:
         if each.kind == Opcode.MOVE:
             return None if self.source.definitions[places[0]] else places[0]
         is_read = each.kind == Opcode.LOAD and each.subsystem in READ_AGAIN and not each.is_volatile
-        return places[0] if is_read and each.reference.array not in self.stored else None
+        return places[0] if is_read and each.reference.array not in self.source.stored else None
 
     def _load(self, value: int, place: int, depth: int | None = None) -> int:
         """Return the instruction that reloads *value*, before *place* or the loop around it at *depth*."""
@@ -381,7 +390,7 @@ class _Spilling:
             inside = number_of_runs(like.condition, self.around[place])
             share = Fraction(number_of_runs(None, around), inside) if inside else Fraction(0)
             executions = executions * share
-            executions = int(executions) if executions == int(executions) else executions
+            executions = integer_if_whole(executions)
         self.instructions.append(replace(instruction, executions=executions, condition=None))
         self.around.append(around)
         return len(self.instructions) - 1

@@ -73,11 +73,6 @@ class _Merger:
         self.graph = graph
         self.same = list(range(len(graph.instructions)))
         """instruction -> first instruction with the same value"""
-        self.stored = {
-            each.reference.array
-            for each in graph.instructions
-            if each.kind == Opcode.STORE and each.reference is not None
-        }
 
         self._keys: dict[int, Any] = {}
         self._merge(graph.body)
@@ -113,7 +108,7 @@ class _Merger:
             if instruction.reference is None or instruction.is_volatile:
                 return None
             ref = instruction.reference
-            barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.stored else None
+            barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.graph.stored else None
             where = instruction.address if instruction.symbolic is None else instruction.symbolic
             return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
         return (*what, frozenset([self.same[edge.source] for edge in self.graph.definitions[place]]))
@@ -167,8 +162,6 @@ class _LoopInvariantMotion:
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
-        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
-        self.stored = {each.array for each in stored if each}
         self.invariant: set[int] = set()
 
     def moved(self) -> Idg | None:
@@ -207,7 +200,7 @@ class _LoopInvariantMotion:
         lasts = (
             read.array not in changed and not meets
             if read.space == MemorySpace.LOCAL
-            else read.array not in self.stored
+            else read.array not in self.graph.stored
         )
         return each.kind not in STAYING and each.address is not None and lasts and not each.is_volatile
 

@@ -38,6 +38,7 @@ from loopyperf.polyhedral.affine import Affine, Symbol, names_in_expression
 from loopyperf.polyhedral.expressions import (
     IterationRanges,
     Same,
+    conjunction,
     holds,
     in_terms_of,
     in_terms_of_all,
@@ -246,6 +247,12 @@ class Idg(Shown):
         vars(found).update(instructions=tuple(instructions), edges=self.edges, body=self.body, idle=None)
         return found
 
+    @cached_property
+    def stored(self) -> frozenset[str]:
+        """Return the arrays to which instructions store."""
+        stores = (each.reference for each in self.instructions if each.kind == Opcode.STORE)
+        return frozenset(reference.array for reference in stores if reference is not None)
+
     # {{{ loops, incoming edges and order of instructions
 
     @cached_property
@@ -413,12 +420,11 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     iterations = dict(zip(between, second.iterations, strict=True))
     through = tuple(each.replaced(iterations) for each in first.iterations)
     before = None if first.condition is None else in_terms_of(first.condition, iterations)
-    tests = [test for test in (second.condition, before) if test is not None]
     return replace(
         second,
         source=first.source,
         iterations=through,
-        condition=prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None),
+        condition=conjunction(second.condition, before),
         distance=distance(graph, first.source, second.target, through),
     )
 
@@ -435,6 +441,13 @@ def distance(graph: Idg, source: int, target: int, iterations: Sequence[Iteratio
             return (*found, int(source >= target))
         found.append(earlier)
     return tuple(found)
+
+
+OfLoops = Callable[[tuple[Loop, ...]], Iterable[int]]
+
+
+def _nothing(_: tuple[Loop, ...]) -> Iterable[int]:
+    return ()
 
 
 class Rewriting:
@@ -454,6 +467,23 @@ class Rewriting:
         added = Instruction(kind, "i32", subsystem, "", text, executions=executions, is_assumed=is_assumed)
         self.instructions += [added] * number
         return list(range(first, len(self.instructions)))
+
+    def body_with(self, before: OfLoops = _nothing, first: OfLoops = _nothing, last: OfLoops = _nothing) -> list[Item]:
+        """Return the body with instructions *before* each loop, and *first* and *last* in its body.
+
+        These are functions of the loop and the loops around it, outermost first, that return added instructions.
+        """
+
+        def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+            for item in body:
+                if isinstance(item, Loop):
+                    loops = (*around, item)
+                    yield from before(loops)
+                    yield replace(item, body=(*first(loops), *items(item.body, loops), *last(loops)))
+                else:
+                    yield item
+
+        return list(items(self.graph.body, ()))
 
     def rebuilt(self, body: Iterable[Item]) -> Idg:
         """Return the graph with all instructions and edges, and *body*."""

@@ -23,13 +23,14 @@ from loopy.symbolic import (
 )
 
 from loopyperf.counts.conditions import ALWAYS, Condition, Conditions
+from loopyperf.counts.lanes import index_values
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory_accesses import element_strides, reference, scaled_by_data, symbolic_strides
 from loopyperf.counts.sizes import CONSECUTIVE, CONSTANT, PERMUTATION, window_of
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
-from loopyperf.memory.index_values import data_of, inames_of_data, index_values
+from loopyperf.memory.index_values import data_of, inames_of_data
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.sets import as_int
 

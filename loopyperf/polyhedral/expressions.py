@@ -37,7 +37,7 @@ def bounds(expression: Any) -> OfBox[Range]:
     """Return a function of a box: lower and upper bounds of *expression*, exact if it is affine."""
     affine = Affine.of(expression)
     if affine is not None:
-        return _affine(affine)
+        return affine.between
     match expression:
         case prim.Sum(children=children):
             parts = [bounds(child) for child in children]
@@ -55,17 +55,6 @@ def bounds(expression: Any) -> OfBox[Range]:
             return _chosen(min if isinstance(expression, prim.Min) else max, [bounds(child) for child in children])
         case _:
             return lambda _: ANYTHING
-
-
-def _affine(known: Affine[str]) -> OfBox[Range]:
-    def in_box(box: Box) -> Range:
-        low = high = known.constant
-        for name, factor in known.terms:
-            first, last = box[name] if factor > 0 else reversed(box[name])
-            low, high = low + factor * first, high + factor * last
-        return low, high
-
-    return in_box
 
 
 def _chosen(choose: Callable[[Iterable[float]], float], parts: Sequence[OfBox[Range]]) -> OfBox[Range]:
@@ -233,9 +222,10 @@ class Same(Generic[Value]):
         return isinstance(other, Same) and self.value is cast("Same[object]", other).value
 
 
-def conjunction(one: Any, other: Any) -> Any:
-    """Return the conjunction of two conditions; None stands for true."""
-    return other if one is None else one if other is None else prim.LogicalAnd((one, other))
+def conjunction(*conditions: Any) -> Any:
+    """Return the conjunction of *conditions*; None stands for true."""
+    tests = [condition for condition in conditions if condition is not None]
+    return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
 
 
 # {{{ values
@@ -247,7 +237,8 @@ def valued(expression: Any, iterations: IterationRanges) -> int:
         return expression
     if isinstance(expression, prim.Variable):
         return iterations[expression.name]
-    return int(_in_iterations(expression, iterations))
+    names, function = _compiled(expression)
+    return int(function(*[iterations[name] for name in names]))
 
 
 def holds(condition: Any, iterations: IterationRanges) -> bool:
@@ -262,11 +253,6 @@ def test_of(condition: Any) -> Callable[[IterationRanges], bool]:
         return lambda _: always
     names, function = _compiled(condition)
     return lambda iterations: bool(function(*[iterations[name] for name in names]))
-
-
-def _in_iterations(expression: prim.ExpressionNode, iterations: IterationRanges) -> Any:
-    names, function = _compiled(expression)
-    return function(*[iterations[name] for name in names])
 
 
 @lru_cache(maxsize=1 << 10)
@@ -347,7 +333,7 @@ def _all(tests: Iterable[Any]) -> Any:
         if test is False:
             return False
         left += [test] if test is not True else []
-    return prim.LogicalAnd(tuple(left)) if len(left) > 1 else next(iter(left), True)
+    return conjunction(*left) if left else True
 
 
 # }}}
