@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.device.parts import Pipeline
@@ -92,7 +91,8 @@ def sequence_of(
     name = _name(instruction)
     if name is None:
         return None
-    dtype, table = _type(instruction), _table(capability)
+    table = _table(capability)
+    dtype = re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)  # shorter integers are computed in 32 bits
     if is_long and f"{name} {LONG} {dtype}" in table:
         return table[f"{name} {LONG} {dtype}"]
     return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # C names, such as sqrtf
@@ -104,11 +104,6 @@ def is_known_function(instruction: Instruction, described: Collection[str]) -> b
     Integer divisions have other names, because Loopy rounds them its own way.
     """
     return f"{_name(instruction)} {instruction.dtype}" in described
-
-
-def _type(instruction: Instruction) -> str:
-    """Return the type that *instruction* computes in: 32 bits for shorter integers."""
-    return re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)
 
 
 def _name(instruction: Instruction) -> str | None:
@@ -139,14 +134,11 @@ def _division(instruction: Instruction) -> str:
         return RECIPROCAL if dividend in (1, -1) else "/constant" if is_constant else instruction.kind
     operator = OPERATORS[instruction.kind != Opcode.DIV]
     if is_constant:
-        return f"{operator} {'power of 2' if _is_power_of_two(divisor) else 'constant'}"
+        is_power_of_two = isinstance(divisor, int) and divisor > 0 and divisor.bit_count() == 1
+        return f"{operator} {'power of 2' if is_power_of_two else 'constant'}"
     is_bounded = (instruction.is_index or is_size) and Affine.of(divisor) is not None
     is_positive = instruction.dtype.startswith("u") or is_bounded
     return operator if is_positive else f"{operator} any sign"
-
-
-def _is_power_of_two(number: Any) -> bool:
-    return isinstance(number, int) and number > 0 and number.bit_count() == 1
 
 
 def exponent_of(instruction: Instruction) -> int | None:

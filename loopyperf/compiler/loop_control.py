@@ -84,7 +84,7 @@ def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
 def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
     if size * trips <= FULL:
         return trips
-    most = _power_of_two_up_to(PARTIAL // size)
+    most = power_of_two_up_to(PARTIAL // size)
     factor = most
     while trips % factor:
         factor //= 2
@@ -106,7 +106,7 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 
 
 def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
-    factor = min(RUNTIME, _power_of_two_up_to(PARTIAL // size))
+    factor = min(RUNTIME, power_of_two_up_to(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == Opcode.LOAD and each.reference is not None}
     most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" sorts before "local"
     is_tested = any(on_loop(each, loop.name) for each in body)
@@ -152,7 +152,8 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     return 2 + multiplied + added + (instruction.reference.space == MemorySpace.GLOBAL)
 
 
-def _power_of_two_up_to(number: int) -> int:
+def power_of_two_up_to(number: int) -> int:
+    """Return the largest power of two up to *number*; 1 if there is none."""
     return 1 << max(number.bit_length() - 1, 0)
 
 

@@ -13,7 +13,7 @@ from math import gcd
 from typing import Any, Literal
 
 from loopyperf.compiler.entry import HOPPER, TURING, Capability
-from loopyperf.compiler.loop_control import FULL, PARTIAL, RUNTIME
+from loopyperf.compiler.loop_control import FULL, PARTIAL, RUNTIME, power_of_two_up_to
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import WORK_GROUP, Element, Instruction, Item, Loop, Opcode
@@ -78,8 +78,9 @@ class IndexedLoops:
             return body * (loop.trips if isinstance(loop.trips, int) else max(numbers or (1,)))
         if numbers is not None and body * max(numbers) <= (SURELY if self.indexes(loop) else FULL):
             return body * max(numbers)
-        most = RUNTIME if numbers is None else _power_of_two_in(reduce(gcd, numbers))
-        copies = max(1, min(most, 1 << max((PARTIAL // body).bit_length() - 1, 0)))
+        divisor = 0 if numbers is None else reduce(gcd, numbers)
+        most = RUNTIME if numbers is None else divisor & -divisor  # the largest power of two that divides it
+        copies = max(1, min(most, power_of_two_up_to(PARTIAL // body)))
         return body * copies + LOOP_CONTROL + (body if numbers is None else 0)
 
     def indexes(self, loop: Loop, arrays: Collection[str] | None = None) -> bool:
@@ -128,11 +129,6 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     if instruction.reference is not None:
         return 3 + (instruction.reference.space == MemorySpace.GLOBAL) + private
     return OF_LLVM.get(instruction.kind, 1) + private
-
-
-def _power_of_two_in(number: int) -> int:
-    """Return the largest power of two that divides *number*."""
-    return number & -number
 
 
 # }}}

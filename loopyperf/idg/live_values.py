@@ -128,15 +128,13 @@ def _live_spans(text: ProgramText, edge: Edge) -> Sequence[Span]:
     inner = within[len(edge.distance) :] if edge.condition is None else ()
     last = text.span(inner[0]).stop if inner else target
     if not any(edge.distance):
-        return ((max(source, _before(text, edge)) if _is_constant(text.graph, edge.source) else source, last),)
+        is_constant = (
+            text.graph.instructions[edge.source].kind == Opcode.MOVE and not text.graph.definitions[edge.source]
+        )
+        return ((max(source, _before(text, edge)) if is_constant else source, last),)
     level = next(level for level, iterations in enumerate(edge.distance) if iterations)
     span = text.span(text.graph.loops_around[edge.source][level])
     return (source, span.stop), (span.start, last)
-
-
-def _is_constant(graph: Idg, place: int) -> bool:
-    """Return whether *place* moves a constant into a register."""
-    return graph.instructions[place].kind == Opcode.MOVE and not graph.definitions[place]
 
 
 def _before(text: ProgramText, edge: Edge) -> int:

@@ -336,16 +336,13 @@ def _without_absorbed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
     """Return *pieces*, with each piece merged into another one that has the same value on it."""
     rest = list(pieces)
     for piece in pieces:
-        absorbed = [other for other in rest if other is not piece and _agree(piece, other)] if piece in rest else []
+        others = [other for other in rest if other is not piece] if piece in rest else []
+        absorbed = [other for other in others if vanishes(piece[1] - other[1], other[0])]
         if absorbed:
             domain = reduce(isl.Set.union, (other[0] for other in absorbed), piece[0]).coalesce()
             rest = [other for other in rest if other not in absorbed]
             rest[rest.index(piece)] = (domain, piece[1])
     return rest
-
-
-def _agree(piece: PlainPiece, other: PlainPiece) -> bool:
-    return vanishes(piece[1] - other[1], other[0])
 
 
 def _needed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:

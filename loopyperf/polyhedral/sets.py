@@ -150,6 +150,11 @@ def names_involved(constraint: isl.Constraint, *kinds: isl.dim_type) -> frozense
     return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
 
 
+def parameters_of(points: isl.BasicSet) -> list[str]:
+    """Return the parameters that the constraints of *points* involve."""
+    return [name for name, (kind, place) in points.get_var_dict(PARAM).items() if points.involves_dims(kind, place, 1)]
+
+
 def independent(points: isl.BasicSet) -> Groups:
     """Return the groups of *points* whose projections are not empty and do not depend on parameters."""
     key = isl.Set.from_basic_set(points)
