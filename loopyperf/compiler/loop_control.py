@@ -17,16 +17,7 @@ from loopyperf.compiler.functions import length
 from loopyperf.compiler.predication import on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg, Rewriting, number_of_runs
-from loopyperf.idg.program import (
-    Edge,
-    Instruction,
-    Iteration,
-    Loop,
-    Opcode,
-    integer_if_whole,
-    is_innermost,
-    loops_in,
-)
+from loopyperf.idg.program import Edge, Instruction, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term
 

@@ -337,7 +337,5 @@ def _without_elements(instruction: Instruction, arrays: Collection[str]) -> Inst
         for each in instruction.operands
     )
     return replace(
-        instruction,
-        operands=operands,
-        defines=tuple(each for each in instruction.defines if each.array not in arrays),
+        instruction, operands=operands, defines=tuple(each for each in instruction.defines if each.array not in arrays)
     )

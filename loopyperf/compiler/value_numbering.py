@@ -10,17 +10,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
-from loopyperf.idg.program import (
-    STAYING,
-    Edge,
-    Instruction,
-    Item,
-    Iteration,
-    Loop,
-    Opcode,
-    integer_if_whole,
-    placed,
-)
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, integer_if_whole, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import conjunction, names_of
 

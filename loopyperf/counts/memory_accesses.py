@@ -397,8 +397,7 @@ SLICE = 512
 sector at once. A histogram of uniform bytes on an H100 has 256 bins in 1 KiB and updates 0.7 sectors of every 512 bytes
 per cycle; additions to 512 bins in a row by all warps of an RTX 3070 Ti 0.8 (docs/pipeline.md)."""
 IN_SLICES = Note(
-    NoteKind.ATOMIC_UPDATES,
-    f"atomic updates of {SUBJECTS} within {SLICE} bytes are assumed to follow one another",
+    NoteKind.ATOMIC_UPDATES, f"atomic updates of {SUBJECTS} within {SLICE} bytes are assumed to follow one another"
 )
 IN_LOOPS = Note(
     NoteKind.ATOMIC_UPDATES,

@@ -206,13 +206,7 @@ class Walk(OperationMapper[Value, [Conditions, Context]]):
         return Value(node)
 
     def _access(
-        self,
-        expr: Any,
-        name: str,
-        index: tuple[Any, ...],
-        direction: Direction,
-        conditions: Conditions,
-        *stored: Value,
+        self, expr: Any, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions, *stored: Value
     ) -> Value | None:
         """Append the access of element *index* of *name* and return its value; None if *name* is not in memory."""
         operands = (*stored, *[self.rec(each, conditions, INDEX) for each in index])

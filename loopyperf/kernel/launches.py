@@ -168,12 +168,7 @@ def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
             outer.pop()
 
 
-def _launch(
-    kernel: LoopKernel,
-    name: str,
-    block: Sequence[ScheduleItem],
-    host_loops: tuple[str, ...],
-) -> Launch:
+def _launch(kernel: LoopKernel, name: str, block: Sequence[ScheduleItem], host_loops: tuple[str, ...]) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
     numbering = dict(_numbering(kernel, instructions))
     spans = _spans(kernel, numbering)

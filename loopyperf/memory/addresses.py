@@ -204,9 +204,7 @@ def _offset(ref: Reference, iterations: WarpIterations) -> tuple[Any, tuple[Assu
         return offset, ()
     return 0, (
         Assumption(
-            f"start of {SUBJECTS} in its buffer is unknown; assumed a multiple of {LINE} bytes",
-            ref.array,
-            ref.array,
+            f"start of {SUBJECTS} in its buffer is unknown; assumed a multiple of {LINE} bytes", ref.array, ref.array
         ),
     )
 

@@ -104,11 +104,7 @@ class TimedGraph:
 
     @classmethod
     def of(
-        cls,
-        graph: Idg,
-        timed: Sequence[Sequence[Timed]],
-        start: Timed | None = None,
-        runs: Sequence[float] = (),
+        cls, graph: Idg, timed: Sequence[Sequence[Timed]], start: Timed | None = None, runs: Sequence[float] = ()
     ) -> "TimedGraph":
         """Create it from *graph* and the latencies of each instruction on all pipelines that it needs.
 

@@ -15,14 +15,7 @@ import islpy as isl
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
-from loopyperf.polyhedral.closed_form import (
-    ClosedForm,
-    Conjunction,
-    Constraint,
-    Piece,
-    Total,
-    simplified_pieces,
-)
+from loopyperf.polyhedral.closed_form import ClosedForm, Conjunction, Constraint, Piece, Total, simplified_pieces
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
