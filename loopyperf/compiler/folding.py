@@ -24,11 +24,11 @@ def without_index_arithmetic(graph: Idg) -> Idg:
     An index that is used as data, as in ``t = i``, is still computed, and so is one that changes by no constant step
     per iteration, such as ``1 << k`` (docs/compiler.md, section 5).
     """
-    if not any(each.is_index for each in graph.instructions):
+    if not any(instruction.is_index for instruction in graph.instructions):
         return graph
     loops = {loop.name for loop in loops_in(graph.body)}
-    irregular = {place for place, each in enumerate(graph.instructions) if _is_irregular(each, loops)}
-    kept = irregular | {place for place, each in enumerate(graph.instructions) if not each.is_index}
+    irregular = {place for place, instruction in enumerate(graph.instructions) if _is_irregular(instruction, loops)}
+    kept = irregular | {place for place, instruction in enumerate(graph.instructions) if not instruction.is_index}
     pending = list(kept - irregular)
     while pending:
         target = pending.pop()
@@ -90,7 +90,7 @@ def without_moves(graph: Idg) -> Idg:
         if edge.target != edge.source:
             at[edge.target].append(number)
     gone: set[int] = set()
-    for place in (place for place, each in enumerate(graph.instructions) if each.kind == Opcode.MOVE):
+    for place in (place for place, instruction in enumerate(graph.instructions) if instruction.kind == Opcode.MOVE):
         touching = [edge for number in at[place] if (edge := edges[number]) is not None]
         before = [edge for edge in touching if edge.target == place and edge.operand == 0]
         (operand, *_) = graph.instructions[place].operands or (Operand(),)
@@ -158,8 +158,8 @@ def with_constant_operands(graph: Idg, capability: Capability = HOPPER) -> Idg:
     """
     taken = {
         place
-        for place, each in enumerate(graph.instructions)
-        if _is_constant_load(each) and _is_uniform(each, graph.loops_around[place], capability >= TURING)
+        for place, instruction in enumerate(graph.instructions)
+        if _is_constant_load(instruction) and _is_uniform(instruction, graph.loops_around[place], capability >= TURING)
     }
     if not taken:
         return graph
@@ -208,7 +208,7 @@ def _lasts(instruction: Instruction) -> bool:
 def without_unused(graph: Idg) -> Idg:
     """Return *graph* without instructions whose results no lasting instruction depends on."""
     needed: set[int] = set()
-    pending = [place for place, each in enumerate(graph.instructions) if _lasts(each)]
+    pending = [place for place, instruction in enumerate(graph.instructions) if _lasts(instruction)]
     while pending:
         place = pending.pop()
         if place not in needed:

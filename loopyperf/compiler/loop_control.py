@@ -239,7 +239,7 @@ class _Control(Rewriting):
     def _steps_by_products(self, moved: Sequence[int], loop: Loop) -> int:
         """Return how many copies advance addresses by a product of sizes, each with its own copy of the product."""
         addresses = [self._address(place) for place in moved]
-        far = [each for each in addresses if any(map(_is_product, each.factor_of(loop.name).terms))]
+        far = [address for address in addresses if any(map(_is_product, address.factor_of(loop.name).terms))]
         names = frozenset((loop.name,))
         return len({frozenset(filter(_is_product, each.without(names).terms)) for each in far})
 

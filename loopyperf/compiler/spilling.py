@@ -362,7 +362,7 @@ class _Spilling:
         if value in self.state.again:
             yield self._edge(self.state.again[value], store, Dependence.DATA, 0)
         elif place is not None and len(self.around[place]) == len(self.around[store]) == self._shared(place, store):
-            before = [each for each in self.source.definitions[place] if each.through == Dependence.DATA]
+            before = [edge for edge in self.source.definitions[place] if edge.through == Dependence.DATA]
             found = {each: None for each in before if self.lives.web[each.source] == value}
             yield from dict.fromkeys(replace(each, target=store, operand=0) for each in found)
         else:

@@ -163,8 +163,8 @@ class _LoopInvariantMotion:
             return None
         body = tuple(self._items(self.graph.body))
         instructions = tuple(
-            self._once(each, place) if place in self.invariant else each
-            for place, each in enumerate(self.graph.instructions)
+            self._once(instruction, place) if place in self.invariant else instruction
+            for place, instruction in enumerate(self.graph.instructions)
         )
         return Idg(instructions, tuple(map(self._outside, self.graph.edges)), body)
 
@@ -254,7 +254,7 @@ def _enters(loop: Loop, outside: Sequence[Loop]) -> Any:
 
 def _evaluated(instruction: Instruction) -> list[Iteration]:
     """Return the iterations in which the conditions on data of *instruction* are evaluated."""
-    return [iteration for each in instruction.on_data for iteration in each.iterations]
+    return [iteration for condition in instruction.on_data for iteration in condition.iterations]
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

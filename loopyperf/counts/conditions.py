@@ -415,8 +415,8 @@ class Selects:
         for child in junction.children:
             on_data = [each for each in before if not known(each)]
             if on_data and self._is_cheap(child):
-                for each in on_data:
-                    self._accept(each, instruction)
+                for condition in on_data:
+                    self._accept(condition, instruction)
                 yield child, [*disjoint_conditions([each for each in before if known(each)], known, not decisive)]
             else:
                 yield child, [*disjoint_conditions(before, known, not decisive)]

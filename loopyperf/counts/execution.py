@@ -201,11 +201,11 @@ class ExecutionCounter:
             return Fraction(0)  # a condition is both required and excluded
         named = source if len(expressions) == 1 else None
         keys = {each: condition_keys(self.kernel, each, named) for each in sorted(expressions, key=plain_text)}
-        shares = {each: share for each in keys if (share := self.typical.share(keys[each])) is not None}
+        shares = {key: share for key in keys if (share := self.typical.share(keys[key])) is not None}
         decided = [each for each in on_data if each.expression in shares]
         chance = prod(shares[each.expression] if each.holds else 1 - shares[each.expression] for each in decided)
         if chance and len(decided) < len(on_data):  # in a branch that never executes, nothing else matters
-            raise self.typical.missing(next(keys[each] for each in keys if each not in shares))
+            raise self.typical.missing(next(keys[key] for key in keys if key not in shares))
         return Fraction(chance)
 
     # }}}

@@ -299,7 +299,7 @@ def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range
     last = points.dim(SET) - len(axes)
     return reduce(
         isl.Set.union,
-        (each.coalesce().add_dims(SET, 1).fix_val(SET, last, isl.Val(number)) for number, each in lanes.items()),
+        (lane.coalesce().add_dims(SET, 1).fix_val(SET, last, isl.Val(number)) for number, lane in lanes.items()),
     )
 
 

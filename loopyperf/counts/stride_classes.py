@@ -140,7 +140,7 @@ class Footprint:
         """Return the cells that *ref* touches at *site*; None if they are not quasi-affine in its loops."""
         try:
             points = at_sizes(self.counter.points(site), self.sizes)
-            access = quasi_affine_map(points, tuple(with_values(each, self.sizes) for each in ref.index))
+            access = quasi_affine_map(points, tuple(with_values(index, self.sizes) for index in ref.index))
         except UncountableError:
             return None
         cells = access.range().coalesce()

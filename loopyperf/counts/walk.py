@@ -189,7 +189,7 @@ class Walk(OperationMapper[Value, [Conditions, Context]]):
         results: list[Value] = []
         for number in range(members):
             member = number if members > 1 else None
-            own = operands if members == 1 else [part(each, number, members, self.steps) for each in operands]
+            own = operands if members == 1 else [part(operand, number, members, self.steps) for operand in operands]
             results += operations_in_order(operations, own, number, self.steps, do)
         return joined_parts(results, self.steps) if results else Value(known=expression)
 

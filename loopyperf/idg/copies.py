@@ -116,7 +116,7 @@ class _Pattern:
         common = around[: common_depth(around, within)]
         self.shared = [loop.name for loop in common if any(copy.factor for copy in unrolled[loop.number].copies)]
         """names of the loops around both ends that remain loops"""
-        depths = (_depths(unrolled, within, [each]) for each in edge.iterations)
+        depths = (_depths(unrolled, within, [iteration]) for iteration in edge.iterations)
         self.parts = [
             (unrolled[loop.number], each, moving, dict[Chosen, list[_Choice]]())
             for loop, each, moving in zip(around, edge.iterations, depths, strict=True)
@@ -209,8 +209,8 @@ class _Copier:
     def copied(self) -> Idg:
         around, instructions = self.graph.loops_around, self.graph.instructions
         self.moving = [
-            () if place in self.only else _depths(self.unrolled, around[place], expressions_in(each))
-            for place, each in enumerate(instructions)
+            () if place in self.only else _depths(self.unrolled, around[place], expressions_in(instruction))
+            for place, instruction in enumerate(instructions)
         ]
         body = tuple(self._items(self.graph.body, self._context((), {}, ())))
         return Idg(tuple([new for _, new, _ in self.copies]), tuple(self._edges()), body)

@@ -80,7 +80,7 @@ def flattened(
         values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in iterations.items()}
         found.append(replace(addressed(instructions[place], values), executions=1, condition=None))
         for edge in definitions[place]:
-            source = edge.source, tuple(int(each.at(iterations)) for each in edge.iterations)
+            source = edge.source, tuple(int(iteration.at(iterations)) for iteration in edge.iterations)
             if holds(edge.condition, iterations) and source in places:
                 edges.append(Edge(places[source], here, through=edge.through, operand=edge.operand))
     return tuple(found), tuple(edges)
@@ -100,7 +100,7 @@ def addressed(
     elements, known = _elements(instruction), instruction.operands
     condition, address, symbolic, *others = in_terms_of_all(old, iterations)
     left = iter(others[len(known) :])
-    moved = [None if each is None else _located(each, next(left), next(left)) for each in elements]
+    moved = [None if element is None else _located(element, next(left), next(left)) for element in elements]
     return replace(
         instruction,
         executions=instruction.executions if executions is None else executions,
@@ -134,13 +134,13 @@ def expressions_in(instruction: Instruction) -> list[Any]:
     The order is: condition, address, symbolic address, operands, elements, iterations of conditions on data.
     """
     parts = [part for each in _elements(instruction) if each is not None for part in (each.address, each.member)]
-    known = [each.known for each in instruction.operands]
-    tested = [iteration for each in instruction.on_data for iteration in each.iterations]
+    known = [operand.known for operand in instruction.operands]
+    tested = [iteration for condition in instruction.on_data for iteration in condition.iterations]
     return [instruction.condition, instruction.address, instruction.symbolic, *known, *parts, *tested]
 
 
 def _elements(instruction: Instruction) -> list[Element | None]:
-    return [*[each.element for each in instruction.operands], *instruction.defines]
+    return [*[operand.element for operand in instruction.operands], *instruction.defines]
 
 
 def executions(
@@ -250,7 +250,7 @@ class Idg(Shown):
     @cached_property
     def stored(self) -> frozenset[str]:
         """Return the arrays to which instructions store."""
-        stores = (each.reference for each in self.instructions if each.kind == Opcode.STORE)
+        stores = (instruction.reference for instruction in self.instructions if instruction.kind == Opcode.STORE)
         return frozenset(reference.array for reference in stores if reference is not None)
 
     # {{{ loops, incoming edges and order of instructions
@@ -301,8 +301,8 @@ class Idg(Shown):
 
     def _executions_by(self, key: Callable[[Instruction], tuple[str, str]]) -> dict[tuple[str, str], int | Fraction]:
         found: dict[tuple[str, str], int | Fraction] = {}
-        for each in self.instructions:
-            found[key(each)] = found.get(key(each), 0) + each.executions
+        for instruction in self.instructions:
+            found[key(instruction)] = found.get(key(instruction), 0) + instruction.executions
         return found
 
     def report_text(self) -> ReportText:
@@ -335,8 +335,8 @@ class Idg(Shown):
 def distinct(graphs: Sequence[Idg]) -> tuple[list[Idg], list[int]]:
     """Return the distinct objects among *graphs*, and the index of each graph in that list."""
     places: dict[Same[Idg], int] = {}
-    where = [places.setdefault(Same(each), len(places)) for each in graphs]
-    return [each.value for each in places], where
+    where = [places.setdefault(Same(graph), len(places)) for graph in graphs]
+    return [place.value for place in places], where
 
 
 def checked_access(graph: Idg, number: int) -> int:
@@ -418,7 +418,7 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     """Return the edge from the source of *first* to the target of *second*, which starts where *first* ends."""
     between = [loop.name for loop in graph.loops_around[first.target]]
     iterations = dict(zip(between, second.iterations, strict=True))
-    through = tuple(each.replaced(iterations) for each in first.iterations)
+    through = tuple(iteration.replaced(iterations) for iteration in first.iterations)
     before = None if first.condition is None else in_terms_of(first.condition, iterations)
     return replace(
         second,

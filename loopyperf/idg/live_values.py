@@ -178,9 +178,9 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
     for edge in graph.edges:
         if edge.through == Dependence.DATA and edge.operand is not None:
             operands.setdefault((edge.target, edge.operand), []).append(edge.source)
-    for sources in (each for each in operands.values() if len(each) > 1):
+    for sources in (operand for operand in operands.values() if len(operand) > 1):
         parts = {graph.instructions[source].part for source in sources}
-        of_parts = [[source for source in sources if graph.instructions[source].part == each] for each in parts]
+        of_parts = [[source for source in sources if graph.instructions[source].part == part] for part in parts]
         beside = len({(graph.instructions[each].kind, graph.instructions[each].text) for each in sources}) < len(parts)
         yield from of_parts if beside else [sources]
 

@@ -179,8 +179,8 @@ class _Trips:
 
     def at(self, values: Sequence[Integers]) -> Integers:
         """Return the trip count at parameter *values*, arrays that broadcast together; 0 where it is undefined."""
-        found = np.zeros(np.broadcast_shapes(*(each.shape for each in values)), dtype=np.int64)
-        named = {f"x{place}": each for place, each in enumerate(values)}
+        found = np.zeros(np.broadcast_shapes(*(value.shape for value in values)), dtype=np.int64)
+        named = {f"x{place}": value for place, value in enumerate(values)}
         for holds, number, divisor in self._pieces:
             found = np.where(holds(values), np.maximum(number.at(named) // divisor, 0), found)
         return found
@@ -263,10 +263,10 @@ class WorkItemTests:
         tested = points.coalesce().gist(grid)
         for place, tag in enumerate(axes):
             tested = tested.set_dim_name(SET, place, str(tag).replace(".", ""))
-        constraints = (each for part in tested.get_basic_sets() for each in part.get_constraints())
+        constraints = (constraint for part in tested.get_basic_sets() for constraint in part.get_constraints())
         return frozenset(
-            Predicate(str(each).partition(" : ")[2], holds=True, names=names_involved(each, SET, PARAM))
-            for each in constraints
+            Predicate(str(constraint).partition(" : ")[2], holds=True, names=names_involved(constraint, SET, PARAM))
+            for constraint in constraints
         )
 
 

@@ -143,7 +143,7 @@ class Kernel:
         registry = self.loopy_kernel.target.get_dtype_registry()
         variables: list[Any] = [*self.loopy_kernel.args, *self.loopy_kernel.temporary_variables.values()]
         found: dict[str, None] = {}
-        for dtype in dict.fromkeys(each.dtype for each in variables):
+        for dtype in dict.fromkeys(variable.dtype for variable in variables):
             try:
                 registry.dtype_to_ctype(dtype)
             except ValueError:
@@ -416,7 +416,7 @@ def group_of(kernel: Kernel) -> Group:
     """
     return Group(
         _work_items(kernel.loopy_kernel, kernel.values),
-        max((each.local_memory or 0 for each in kernel.launches), default=0),
+        max((launch.local_memory or 0 for launch in kernel.launches), default=0),
     )
 
 
@@ -441,7 +441,7 @@ def _work_items(kernel: LoopKernel, values_of: Callable[[str], range | None]) ->
 def _declared(kernel: LoopKernel) -> Iterator[int]:
     """Yield the bytes of local memory of each instruction, lower bounds for its launch."""
     variables = kernel.temporary_variables.values()
-    local = [each for each in variables if each.address_space == AddressSpace.LOCAL]
+    local = [variable for variable in variables if variable.address_space == AddressSpace.LOCAL]
     if local and all(isinstance(each.dtype, LoopyType) for each in local):
         for instruction in kernel.instructions:
             yield local_memory(kernel, [instruction]) or 0

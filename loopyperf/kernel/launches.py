@@ -140,9 +140,9 @@ class Launch:
         """Return an assumption for each instruction that does not use all axes; Loopy cannot generate its code."""
         axes = set(self.numbering.values())
         used = {
-            each.id: {self.numbering[iname] for iname in each.within_inames if iname in self.numbering}
-            for each in self.instructions
-            if not isinstance(each, NoOpInstruction)
+            instruction.id: {self.numbering[iname] for iname in instruction.within_inames if iname in self.numbering}
+            for instruction in self.instructions
+            if not isinstance(instruction, NoOpInstruction)
         }
         return tuple(Assumption(ADDED_AXES, name, name) for name, own in used.items() if own != axes)
 

@@ -97,7 +97,7 @@ class ArrayAccess:
     def divided(self, number: int) -> "ArrayAccess":
         """Return the access with all distances divided by *number*, a divisor of all of them."""
         most = None if self.most is None else self.most.times(Fraction(1, number))
-        axes = tuple(each // number for each in self.axes)
+        axes = tuple(axis // number for axis in self.axes)
         return replace(self, width=self.width // number, axes=axes, most=most)
 
 
@@ -200,9 +200,9 @@ class WorkingSets:
         self._accesses: dict[tuple[str, tuple[int, ...], str], list[_Access]] = {}
         self._known: dict[tuple[object, ...], dict[str, Touched]] = {}
         self._together: dict[tuple[object, ...], Touched] = {}
-        for each in footprints.accesses:
-            of_array = self._accesses.setdefault((each.array, each.axes, each.base), [])
-            of_array.append(_Access(each, len(of_array)))
+        for access in footprints.accesses:
+            of_array = self._accesses.setdefault((access.array, access.axes, access.base), [])
+            of_array.append(_Access(access, len(of_array)))
 
     def touched(
         self, part: Part, window: Window, array: str | None = None, kind: str | None = None
@@ -248,7 +248,7 @@ class WorkingSets:
     def _at_once(self, loop: StatementLoop, window: Window, iterations: int, kind: str | None) -> dict[str, Touched]:
         here = [item for item in loop.body if isinstance(item, int)]
         touched = self.touched(here, window, kind=kind)
-        found = {array: each.times(iterations) for array, each in touched.items()}
+        found = {array: amount.times(iterations) for array, amount in touched.items()}
         for inner in (item for item in loop.body if not isinstance(item, int)):
             values = self.values(inner, window)
             one = {**window, inner.iname: middle(values, 1)}
@@ -274,7 +274,7 @@ class WorkingSets:
         found: dict[str, Touched] = {}
         program = _statements(self.program)
         for (array, axes, base), accesses in self._accesses.items():
-            here = [each for each in accesses if each.is_in(program, kind) and each.made_of.cells is not None]
+            here = [access for access in accesses if access.is_in(program, kind) and access.made_of.cells is not None]
             if not here:
                 continue
             if base:
@@ -323,7 +323,7 @@ class WorkingSets:
 
 def _cells_of(accesses: Iterable[_Access], window: Window) -> isl.Set:
     """Return the indices of the cells that *accesses* of one array touch in *window*."""
-    return reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
+    return reduce(isl.Set.union, (access.restricted(window).apply(access.cells) for access in accesses))
 
 
 @lru_cache(256)
@@ -452,7 +452,7 @@ class LayerConditions:
 
     def _held(self, touched: ByArray) -> Fraction:
         """Return the share of the *touched* memory that the cache still holds when it is touched again."""
-        needed = sum(each.lines for each in touched.values()) * LINE
+        needed = sum(amount.lines for amount in touched.values()) * LINE
         share = Fraction(self.capacity) / needed if needed else Fraction(1)
         return min(share, Fraction(1)).limit_denominator(PARTS)
 

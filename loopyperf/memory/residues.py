@@ -58,7 +58,7 @@ def listed_iterations(iterations: Points, most: int) -> Integers | None:
     if sum(prod(map(len, box)) for box in iterations.boxes) > most:
         return None
     values = ([np.arange(each.start, each.stop, dtype=np.int64) for each in box] for box in iterations.boxes)
-    grids = (np.stack(np.meshgrid(*each, indexing="ij"), axis=-1) for each in values)
+    grids = (np.stack(np.meshgrid(*value, indexing="ij"), axis=-1) for value in values)
     return np.concatenate([grid.reshape(-1, grid.shape[-1]) for grid in grids])
 
 
@@ -237,8 +237,8 @@ def _independent(iterations: Points) -> Iterator[tuple[Sequence[int], Points]]:
 def _tied(iterations: isl.Set) -> list[list[int]]:
     """Return the loops of *iterations* in groups connected by common constraints."""
     number = iterations.dim(SET)
-    constraints = (each for basic in iterations.get_basic_sets() for each in basic.get_constraints())
-    ties = [[loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints]
+    constraints = (constraint for basic in iterations.get_basic_sets() for constraint in basic.get_constraints())
+    ties = [[loop for loop in range(number) if constraint.involves_dims(SET, loop, 1)] for constraint in constraints]
     return tied_together(number, ties)
 
 

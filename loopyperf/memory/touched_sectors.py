@@ -62,7 +62,7 @@ ByArray = Mapping[str, Touched]
 
 def times(parts: ByArray, number: int | Fraction) -> ByArray:
     """Return *number* times as much of each array."""
-    return {array: each.times(number) for array, each in parts.items()}
+    return {array: part.times(number) for array, part in parts.items()}
 
 
 def total_cells(parts: Iterable[ByArray]) -> ByArray:
@@ -76,12 +76,12 @@ def total_cells(parts: Iterable[ByArray]) -> ByArray:
 
 def at_least(fetched: ByArray, touched: ByArray) -> ByArray:
     """Return *fetched*, for each array at least *touched*."""
-    return {array: fetched.get(array, Touched()).at_least(each) for array, each in touched.items()}
+    return {array: fetched.get(array, Touched()).at_least(amount) for array, amount in touched.items()}
 
 
 def at_most(parts: ByArray, touched: ByArray) -> ByArray:
     """Return *parts*, for each array at most *touched*."""
-    return {array: each.at_most(touched[array]) for array, each in parts.items()}
+    return {array: part.at_most(touched[array]) for array, part in parts.items()}
 
 
 def touched(first: int, axes: Sequence[tuple[int, int]], width: int) -> Touched:

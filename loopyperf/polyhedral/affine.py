@@ -142,7 +142,7 @@ class Affine(Generic[V]):
         for variable, factor in self.terms:
             known = prim.Variable(variable) if isinstance(variable, str) else cast("Any", variable).expression
             terms.append(known if factor == 1 else factor * known)
-        if len(terms) == 1 or any(isinstance(each, prim.Sum) for each in terms):
+        if len(terms) == 1 or any(isinstance(term, prim.Sum) for term in terms):
             return reduce(add, terms)
         return prim.Sum(tuple(terms))
 

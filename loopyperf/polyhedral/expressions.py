@@ -108,7 +108,7 @@ def variation(condition: Any, name: str) -> OfBox[bool]:
 
 def any_holds(conditions: Iterable[OfBox[bool]], box: Box) -> bool:
     """Return whether any of *conditions* holds in *box*."""
-    return any(each(box) for each in conditions)
+    return any(condition(box) for condition in conditions)
 
 
 def mentions(expression: Any, name: str) -> bool:
@@ -144,8 +144,8 @@ def _parts(expression: Any) -> Iterator[Any]:
 
 def _sum(ranges: Iterable[Range]) -> Range:
     low, high = 0.0, 0.0
-    for each in ranges:
-        low, high = low + each[0], high + each[1]
+    for interval in ranges:
+        low, high = low + interval[0], high + interval[1]
     return low, high
 
 
@@ -274,20 +274,20 @@ def _compiled(expression: prim.ExpressionNode) -> tuple[Sequence[str], Callable[
 def names_of(expressions: Sequence[Any]) -> set[str]:
     """Return the names on which *expressions* depend; they may be affine sums or polynomials."""
     found: set[str] = set()
-    for each in expressions:
-        if isinstance(each, Affine):
-            for variable, _ in cast("Affine[Symbol]", each).terms:
+    for expression in expressions:
+        if isinstance(expression, Affine):
+            for variable, _ in cast("Affine[Symbol]", expression).terms:
                 found |= {variable} if isinstance(variable, str) else names_in_expression(variable.expression)
-        elif isinstance(each, Polynomial):
-            found |= cast("Polynomial[Symbol]", each).names
-        elif isinstance(each, prim.ExpressionNode):
-            found |= names_in_expression(each)
+        elif isinstance(expression, Polynomial):
+            found |= cast("Polynomial[Symbol]", expression).names
+        elif isinstance(expression, prim.ExpressionNode):
+            found |= names_in_expression(expression)
     return found
 
 
 def in_terms_of_all(expressions: Iterable[Any], iterations: Mapping[str, Any]) -> list[Any]:
     """Return :func:`in_terms_of` of each of *expressions*; None stays None."""
-    return [None if each is None else in_terms_of(each, iterations) for each in expressions]
+    return [None if expression is None else in_terms_of(expression, iterations) for expression in expressions]
 
 
 def in_terms_of(expression: Any, iterations: Mapping[str, Any]) -> Any:
@@ -322,7 +322,7 @@ def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any
             return _COMPARISONS[expression.operator](left, right)
         return prim.Comparison(left, expression.operator, right)
     if isinstance(expression, prim.LogicalAnd):
-        return _all(in_terms_of(each, iterations) for each in expression.children)
+        return _all(in_terms_of(child, iterations) for child in expression.children)
     return substituted(expression, own)
 
 

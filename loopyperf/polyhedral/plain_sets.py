@@ -56,9 +56,9 @@ class PlainSet:
         space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, self.dimensions)
         parts = (
             isl.BasicSet.from_constraint_matrices(
-                space, _matrix(each.equalities, each.columns), _matrix(each.inequalities, each.columns), *ORDER
+                space, _matrix(part.equalities, part.columns), _matrix(part.inequalities, part.columns), *ORDER
             ).to_set()
-            for each in self.parts
+            for part in self.parts
         )
         return reduce(isl.Set.union, parts, isl.Set.empty(space))
 

@@ -270,7 +270,7 @@ def _conjunctions(domain: isl.Set) -> Iterator[Conjunction]:
             Constraint(affine_of(each.get_aff(), names)[0], each.is_equality()) for each in basic.get_constraints()
         )
         # isl defines a floor by two inequalities, which our floors do not need.
-        yield tuple(each for each in constraints if not _is_tautology(each))
+        yield tuple(constraint for constraint in constraints if not _is_tautology(constraint))
 
 
 def _parameters(function: isl.QPolynomial | isl.Set) -> list[tuple[Dimension, str]]:
