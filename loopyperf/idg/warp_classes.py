@@ -266,7 +266,7 @@ def naming(statement: Statement) -> Generator[None]:
 
 SET = isl.dim_type.set
 Number = DigitExpansion | ListedNumber
-MOST = 16
+MOST_CLASSES = 16
 """maximum number of classes per region; beyond it, its warps form one class with mean execution counts"""
 
 
@@ -424,7 +424,7 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[WarpKind]:
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
-    if len(alike) > MOST:
+    if len(alike) > MOST_CLASSES:
         yield WarpKind(piece, warps, _middle(piece), is_uniform=False, numbers=tuple(varying))
         return
     beside = Points(without_dimensions(piece, axes)).number

@@ -43,7 +43,7 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
 """Loopy targets that qualify memory accesses as volatile"""
-NAMED = 4
+MOST_NAMED = 4
 """maximum number of strides and offsets listed in a note"""
 
 
@@ -130,7 +130,7 @@ class Kernel:
         found: list[str] = []
         if self.contiguous:
             first = next(iter(self.contiguous))
-            stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
+            stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), MOST_NAMED)
             found.append(f"arrays are assumed contiguous: {stated}; set size {first!r} for another layout")
         if without_code := self._types_without_code:
             target = type(self.loopy_kernel.target).__name__
@@ -170,8 +170,8 @@ class Kernel:
         if not found:
             return ()
         return (
-            f"indices of {listed(found, NAMED)} exceed {kernel.index_dtype.numpy_dtype} at these sizes, so the kernel "
-            "accesses wrong elements; use lp.make_kernel(..., index_dtype=np.int64)",
+            f"indices of {listed(found, MOST_NAMED)} exceed {kernel.index_dtype.numpy_dtype} at these sizes, so the "
+            "kernel accesses wrong elements; use lp.make_kernel(..., index_dtype=np.int64)",
         )
 
     def is_known(self, expression: Any) -> bool:

@@ -38,7 +38,7 @@ SUBJECTS = "<subjects>"
 """placeholder for the list of subjects in a sentence"""
 NAME = "<name>"
 """placeholder for the name of the first array in a sentence, as in an example of what to pass"""
-NAMED = 3
+MOST_NAMED = 3
 """maximum number of arrays listed in a sentence"""
 
 
@@ -73,8 +73,8 @@ def sentences(assumed: Iterable[Assumed]) -> tuple[str, ...]:
 def _listed(subjects: Mapping[str, Iterable[str]]) -> str:
     """Return the first subject of each name, and the number of others."""
     parts = [_first_of(list(each)) for each in subjects.values()]
-    more = len(parts) - NAMED
-    return ", ".join(parts[:NAMED]) + (f" and {more} more array{'s' * (more > 1)}" if more > 0 else "")
+    more = len(parts) - MOST_NAMED
+    return ", ".join(parts[:MOST_NAMED]) + (f" and {more} more array{'s' * (more > 1)}" if more > 0 else "")
 
 
 def _first_of(subjects: list[str]) -> str:

@@ -16,7 +16,7 @@ from loopyperf.counts.memory_accesses import scaled_by_data
 from loopyperf.kernel import Kernel
 from loopyperf.memory.residues import TooManyOffsetsError
 
-KNOWN = 1 << 9
+CACHED_INDICES = 1 << 9
 """expressions whose variables are cached"""
 Periods = Mapping[str, int]
 """loop -> iterations after which an index grows by a constant, whatever its value"""
@@ -122,7 +122,7 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
     return frozenset(names)
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_INDICES)
 def _leaves(expression: Any) -> frozenset[Any]:
     """Return the variables of *expression*; loaded values and function calls are single leaves."""
     return frozenset(DependencyMapper(include_subscripts=True, include_calls=True)(expression))

@@ -28,7 +28,7 @@ from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.residues import AddressStride, Places, TooManyOffsetsError, Visits, iterations_by_offset, visited
 from loopyperf.memory.sectors import (
-    KNOWN,
+    CACHED_ACCESSES,
     LINE,
     WORD,
     BankAccess,
@@ -187,7 +187,7 @@ def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAcc
     return replace(sectors, wavefronts=banks.wavefronts if kind.is_load else max(banks.wavefronts, sectors.lines))
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_ACCESSES)
 def _affine_profile(
     activities: tuple[Activity, ...], steps: tuple[int, ...], first: bytes, kind: _Kind
 ) -> AccessProfile:

@@ -19,7 +19,7 @@ SECTOR = 32
 """bytes"""
 LINE = 128
 """bytes; moving the base address by whole lines changes nothing here"""
-KNOWN = 1 << 9
+CACHED_ACCESSES = 1 << 9
 """cached accesses; most accesses of a kernel are equal up to their start"""
 
 Coalescing = Literal["idle", "broadcast", "coalesced", "misaligned", "strided", "scattered"]
@@ -87,7 +87,7 @@ def from_first(addresses: Integers, block: int) -> bytes:
     return (addresses.astype(np.int64) - first).tobytes()
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_ACCESSES)
 def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
     addresses = np.frombuffer(lanes, dtype=np.int64)
     starts = np.unique(addresses)
@@ -190,7 +190,7 @@ def bank_access(
     return _bank_access(lanes.astype(np.int64).tobytes(), places, element_bytes, is_load, is_update)
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_ACCESSES)
 def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: bool, is_update: bool) -> BankAccess:
     lanes, addresses = np.frombuffer(numbers, dtype=np.int64), np.frombuffer(places, dtype=np.int64)
     piece = gcd(element_bytes, WIDEST)

@@ -255,7 +255,7 @@ def _scaled(factor: int, name: str) -> str:
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 
-FEW = 64
+MOST_TESTED_VALUES = 64
 """maximum number of values of a parameter that are tested one by one"""
 
 PlainPiece = tuple[isl.Set, Polynomial[Atom]]
@@ -265,7 +265,7 @@ PlainPiece = tuple[isl.Set, Polynomial[Atom]]
 # {{{ comparison with zero
 
 
-def vanishes(polynomial: Polynomial[Atom], region: isl.Set, few: int = FEW) -> bool:
+def vanishes(polynomial: Polynomial[Atom], region: isl.Set, few: int = MOST_TESTED_VALUES) -> bool:
     """Return whether *polynomial* is known to be zero on *region*; parameters may have at most *few* values there."""
     return not polynomial.terms or all(
         _vanishes_where(polynomial, basic, few) for basic in region.get_basic_sets() if not basic.is_empty()

@@ -28,11 +28,11 @@ OfBox = Callable[[Box], Value]
 """function of a box, evaluated in many boxes"""
 
 ANYTHING: Range = (-inf, inf)
-KNOWN = 1 << 9
+CACHED_EXPRESSIONS = 1 << 9
 """size of the caches of analyzed expressions"""
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
 def bounds(expression: Any) -> OfBox[Range]:
     """Return a function of a box: lower and upper bounds of *expression*, exact if it is affine."""
     affine = Affine.of(expression)
@@ -65,7 +65,7 @@ def _chosen(choose: Callable[[Iterable[float]], float], parts: Sequence[OfBox[Ra
     return in_box
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
 def truth(condition: Any) -> OfBox[bool | None]:
     """Return a function of a box: True or False if *condition* holds everywhere or nowhere in it, None if undecided.
 
@@ -91,7 +91,7 @@ def truth(condition: Any) -> OfBox[bool | None]:
             return lambda _: known
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
 def variation(condition: Any, name: str) -> OfBox[bool]:
     """Return a function of a box: whether *condition* may depend on the iteration of the loop *name*."""
     whole = truth(condition)
