@@ -17,9 +17,8 @@ from fractions import Fraction
 
 import pymbolic.primitives as prim
 
-from loopyperf.compiler.stack_memory import last_iterations
+from loopyperf.compiler.stack_memory import last_iterations, stack_access
 from loopyperf.counts.item import Direction, MemorySpace
-from loopyperf.counts.memory_accesses import Reference
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
 from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import (
@@ -30,7 +29,6 @@ from loopyperf.idg.program import (
     Iteration,
     Loop,
     Opcode,
-    Operand,
     common_depth,
     integer_if_whole,
 )
@@ -370,17 +368,8 @@ class _Spilling:
 
     def _access(self, direction: Direction, value: int) -> Instruction:
         slot = self.slots.setdefault(value, len(self.slots))
-        bits = 32 * min(self.width[value], WIDEST)
-        return Instruction(
-            kind=Opcode(direction),
-            dtype=f"b{bits}",
-            subsystem=MemorySpace.PRIVATE,
-            source=self.source.instructions[value].source,
-            text=f"{STACK}[{slot}]",
-            reference=Reference(direction, MemorySpace.PRIVATE, STACK, (slot,), bits, is_linear=True),
-            operands=(Operand(),) if direction == "store" else (),
-            address=Affine((), slot),
-        )
+        bits, source = 32 * min(self.width[value], WIDEST), self.source.instructions[value].source
+        return stack_access(direction, STACK, Affine((), slot), bits, source)
 
     def _add(self, instruction: Instruction, place: int, depth: int | None = None) -> int:
         """Return the number of *instruction*, executed in all iterations of the first *depth* loops around *place*."""

@@ -33,7 +33,7 @@ from loopyperf.idg.program import (
     integer_if_whole,
     loops_in,
 )
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.expressions import in_terms_of
 
 KEPT = 128
@@ -250,22 +250,13 @@ class _Spilled:
     def _add(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
         like = self.graph.instructions[place]
         condition = _when_entered(like.condition, self._first_iterations(place, region))
-        index = None if element.address is None else element.address.expression
+        access = stack_access(direction, element.array, element.address, element.bits, like.source)
         self.instructions.append(
-            Instruction(
-                kind=Opcode(direction),
-                dtype=f"b{element.bits}",
-                subsystem=MemorySpace.PRIVATE,
-                source=like.source,
-                text=f"{element.array}[{element.address}]",
-                reference=Reference(
-                    direction, MemorySpace.PRIVATE, element.array, (index,), element.bits, is_linear=True
-                ),
+            replace(
+                access,
                 executions=like.executions if region.is_at(place) else self._executions(place, condition, region),
                 condition=condition,
                 on_data=like.on_data if region.is_at(place) else (),
-                operands=(Operand(),) if direction == "store" else (),
-                address=element.address,
             )
         )
         return len(self.instructions) - 1
@@ -314,6 +305,23 @@ def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
         is_next = (instruction.kind, instruction.text, instruction.source) == (before.kind, before.text, before.source)
         first = first if is_next and instruction.part == before.part + 1 else place
         yield first
+
+
+def stack_access(
+    direction: Direction, array: str, address: Affine[Symbol] | None, bits: int, source: str
+) -> Instruction:
+    """Return the load or store of *bits* of a private *array* in memory, at *address*; None if it depends on data."""
+    index = None if address is None else address.expression
+    return Instruction(
+        kind=Opcode(direction),
+        dtype=f"b{bits}",
+        subsystem=MemorySpace.PRIVATE,
+        source=source,
+        text=f"{array}[{address}]",
+        reference=Reference(direction, MemorySpace.PRIVATE, array, (index,), bits, is_linear=True),
+        operands=(Operand(),) if direction == "store" else (),
+        address=address,
+    )
 
 
 def last_iterations(loops: Sequence[Loop]) -> tuple[Iteration, ...]:

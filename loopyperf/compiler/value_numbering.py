@@ -10,7 +10,18 @@ import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, integer_if_whole, placed
+from loopyperf.idg.program import (
+    STAYING,
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    integer_if_whole,
+    loops_in,
+    placed,
+)
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import conjunction, names_of
 
@@ -156,7 +167,7 @@ class _LoopInvariantMotion:
 
     def moved(self) -> Idg | None:
         """Return the graph with instructions moved; None if none can move."""
-        for loop in _loops(self.graph.body):
+        for loop in reversed([*loops_in(self.graph.body)]):  # inner loops first
             if not isinstance(loop.trips, int) or loop.trips > 0:
                 self._look_at(loop)
         if not self.invariant:
@@ -255,13 +266,6 @@ def _enters(loop: Loop, outside: Sequence[Loop]) -> Any:
 def _evaluated(instruction: Instruction) -> list[Iteration]:
     """Return the iterations in which the conditions on data of *instruction* are evaluated."""
     return [iteration for condition in instruction.on_data for iteration in condition.iterations]
-
-
-def _loops(body: Sequence[Item]) -> Iterator[Loop]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield from _loops(item.body)
-            yield item
 
 
 # }}}
