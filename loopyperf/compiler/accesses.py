@@ -151,8 +151,8 @@ class _Addressing:
     def added(self) -> Idg:
         indirect = {
             place: None
-            for place, each in enumerate(self.graph.instructions)
-            if each.reference is not None and (each.address is None or self._is_irregular(place))
+            for place, instruction in enumerate(self.graph.instructions)
+            if instruction.reference is not None and (instruction.address is None or self._is_irregular(place))
         }
         if not indirect:
             return self.graph
@@ -182,7 +182,7 @@ class _Addressing:
         """Return whether the address depends on index arithmetic that is computed in each iteration."""
         sources = (edge.source for edge in self.graph.definitions[place] if self._is_index(edge))
         around = self.graph.loops_around
-        return any(self.graph.instructions[each].is_index and around[each] == around[place] for each in sources)
+        return any(self.graph.instructions[source].is_index and around[source] == around[place] for source in sources)
 
     def _is_index(self, edge: Edge) -> bool:
         """Return whether *edge* leads to the index of an access; operand 0 of a store is the stored value."""
@@ -289,7 +289,7 @@ def with_split_vectors(graph: Idg) -> Idg:
     An instruction that uses one member of a vector waits only for the load of that member; the store of a member waits
     only for the instruction that computes it.
     """
-    wide = [place for place, each in enumerate(graph.instructions) if _pieces(each) > 1]
+    wide = [place for place, instruction in enumerate(graph.instructions) if _pieces(instruction) > 1]
     if not wide:
         return graph
     instructions, pieces = list(graph.instructions), dict[int, list[int]]()

@@ -24,11 +24,7 @@ from loopyperf.compiler.folding import (
     without_unused,
 )
 from loopyperf.compiler.functions import with_function_sequences, with_squares
-from loopyperf.compiler.identities import (
-    with_exact_reciprocals,
-    with_fused_multiply_adds,
-    without_identities,
-)
+from loopyperf.compiler.identities import with_exact_reciprocals, with_fused_multiply_adds, without_identities
 from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop_guards
 from loopyperf.compiler.predication import with_predicated_iterations, with_predication
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out

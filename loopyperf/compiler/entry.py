@@ -67,8 +67,8 @@ class _Entry:
         self.accesses = [each for each in graph.instructions if each.reference is not None]
         self.loops = frozenset(loop.name for loops in graph.loops_around for loop in loops)
         arithmetic = [each for each in graph.instructions if each.reference is None and not each.is_index]
-        self.operands = [each.known for instruction in arithmetic for each in instruction.operands]
-        tests = [each.tests for each in self.accesses]
+        self.operands = [operand.known for instruction in arithmetic for operand in instruction.operands]
+        tests = [access.tests for access in self.accesses]
         self.ending = tests[0].intersection(*tests) if tests else Predicates()
         """tests that apply to all accesses"""
         self.of_doubles = [o.known for each in arithmetic if each.dtype == "f64" for o in each.operands]
@@ -84,10 +84,10 @@ class _Entry:
 
     def kinds(self) -> Iterator[tuple[Opcode, int]]:
         """Yield (opcode, number of instructions)."""
-        starts = {(each.reference.array, each.subsystem): set[Polynomial[Symbol]]() for each in self.accesses}
-        for each in self.accesses:
-            if each.symbolic is not None:
-                starts[each.reference.array, each.subsystem].add(_start(each.symbolic, self.loops))
+        starts = {(access.reference.array, access.subsystem): set[Polynomial[Symbol]]() for access in self.accesses}
+        for access in self.accesses:
+            if access.symbolic is not None:
+                starts[access.reference.array, access.subsystem].add(_start(access.symbolic, self.loops))
         indices = {index for found in starts.values() for index in found}
         names = {name for index in indices for product, _ in index.terms for name in product}
         axes = {name for name in names if is_axis(name)}
@@ -126,8 +126,8 @@ class _Entry:
 
     def _scalars(self) -> set[str]:
         """Return the scalar kernel arguments that instructions use directly."""
-        expressions = [each for each in self.operands if isinstance(each, prim.ExpressionNode)]
-        names = {name for each in expressions for name in names_in_expression(each)}
+        expressions = [operand for operand in self.operands if isinstance(operand, prim.ExpressionNode)]
+        names = {name for expression in expressions for name in names_in_expression(expression)}
         return {name for name in names - self.loops if not is_axis(name)}
 
 

@@ -1,6 +1,6 @@
 """Constant folding, copy propagation, conversions and dead code: instructions that the compiler removes or adds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pymbolic.primitives as prim
@@ -10,7 +10,7 @@ from loopyperf.compiler.predication import TEST
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, Rewriting, composed, number_of_runs, rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, expanded, loops_in
+from loopyperf.idg.program import Dependence, Edge, Instruction, Loop, Opcode, Operand, expanded, loops_in
 from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
 
@@ -24,11 +24,11 @@ def without_index_arithmetic(graph: Idg) -> Idg:
     An index that is used as data, as in ``t = i``, is still computed, and so is one that changes by no constant step
     per iteration, such as ``1 << k`` (docs/compiler.md, section 5).
     """
-    if not any(each.is_index for each in graph.instructions):
+    if not any(instruction.is_index for instruction in graph.instructions):
         return graph
     loops = {loop.name for loop in loops_in(graph.body)}
-    irregular = {place for place, each in enumerate(graph.instructions) if _is_irregular(each, loops)}
-    kept = irregular | {place for place, each in enumerate(graph.instructions) if not each.is_index}
+    irregular = {place for place, instruction in enumerate(graph.instructions) if _is_irregular(instruction, loops)}
+    kept = irregular | {place for place, instruction in enumerate(graph.instructions) if not instruction.is_index}
     pending = list(kept - irregular)
     while pending:
         target = pending.pop()
@@ -90,7 +90,7 @@ def without_moves(graph: Idg) -> Idg:
         if edge.target != edge.source:
             at[edge.target].append(number)
     gone: set[int] = set()
-    for place in (place for place, each in enumerate(graph.instructions) if each.kind == Opcode.MOVE):
+    for place in (place for place, instruction in enumerate(graph.instructions) if instruction.kind == Opcode.MOVE):
         touching = [edge for number in at[place] if (edge := edges[number]) is not None]
         before = [edge for edge in touching if edge.target == place and edge.operand == 0]
         (operand, *_) = graph.instructions[place].operands or (Operand(),)
@@ -158,8 +158,8 @@ def with_constant_operands(graph: Idg, capability: Capability = HOPPER) -> Idg:
     """
     taken = {
         place
-        for place, each in enumerate(graph.instructions)
-        if _is_constant_load(each) and _is_uniform(each, graph.loops_around[place], capability >= TURING)
+        for place, instruction in enumerate(graph.instructions)
+        if _is_constant_load(instruction) and _is_uniform(instruction, graph.loops_around[place], capability >= TURING)
     }
     if not taken:
         return graph
@@ -207,16 +207,13 @@ def _lasts(instruction: Instruction) -> bool:
 
 def without_unused(graph: Idg) -> Idg:
     """Return *graph* without instructions whose results no lasting instruction depends on."""
-    sources: dict[int, list[Edge]] = {}
-    for edge in graph.edges:
-        sources.setdefault(edge.target, []).append(edge)
     needed: set[int] = set()
-    pending = [place for place, each in enumerate(graph.instructions) if _lasts(each)]
+    pending = [place for place, instruction in enumerate(graph.instructions) if _lasts(instruction)]
     while pending:
         place = pending.pop()
         if place not in needed:
             needed.add(place)
-            pending += [edge.source for edge in sources.get(place, [])]
+            pending += [edge.source for edge in graph.definitions[place]]
     return rewritten(graph, sorted(needed), graph.edges)
 
 
@@ -349,19 +346,13 @@ def with_guarded_copies(graph: Idg) -> Idg:
     """Return *graph* with the tests of unrolled copies that not all lanes execute."""
     rewriting = Rewriting(graph)
 
-    def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
-        for item in body:
-            if not isinstance(item, Loop):
-                yield item
-                continue
-            loops = (*around, item)
-            inside = list(items(item.body, loops))
-            if item.is_unrolled and item.lanes_diverge:
-                tests = rewriting.add(Opcode.INTEGER, f"in {item.name}?", TEST, number_of_runs(None, loops))
-                inside = [*tests, *inside]
-            yield replace(item, body=tuple(inside))
+    def tests(loops: tuple[Loop, ...]) -> Sequence[int]:
+        loop = loops[-1]
+        if not (loop.is_unrolled and loop.lanes_diverge):
+            return ()
+        return rewriting.add(Opcode.INTEGER, f"in {loop.name}?", TEST, number_of_runs(None, loops))
 
-    return rewriting.rebuilt(list(items(graph.body, ())))
+    return rewriting.rebuilt(rewriting.body_with(first=tests))
 
 
 # }}}

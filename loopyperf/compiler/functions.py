@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.device.parts import Pipeline
@@ -92,7 +91,8 @@ def sequence_of(
     name = _name(instruction)
     if name is None:
         return None
-    dtype, table = _type(instruction), _table(capability)
+    table = _table(capability)
+    dtype = re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)  # shorter integers are computed in 32 bits
     if is_long and f"{name} {LONG} {dtype}" in table:
         return table[f"{name} {LONG} {dtype}"]
     return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # C names, such as sqrtf
@@ -106,11 +106,6 @@ def is_known_function(instruction: Instruction, described: Collection[str]) -> b
     return f"{_name(instruction)} {instruction.dtype}" in described
 
 
-def _type(instruction: Instruction) -> str:
-    """Return the type that *instruction* computes in: 32 bits for shorter integers."""
-    return re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)
-
-
 def _name(instruction: Instruction) -> str | None:
     """Return the name of *instruction* in the table; None if it has none."""
     match instruction.kind:
@@ -119,7 +114,7 @@ def _name(instruction: Instruction) -> str | None:
         case Opcode.DIV | Opcode.MOD:
             return _division(instruction)
         case Opcode.POW:
-            known = [isinstance(each.known, (int, float)) for each in instruction.operands]
+            known = [isinstance(operand.known, (int, float)) for operand in instruction.operands]
             return "pow of constant" if known[:1] == [True] else "pow by constant" if known[1:] == [True] else "pow"
         case Opcode.MIN_MAX:
             return "min/max" if instruction.dtype.startswith("f") else "min/max integer"
@@ -131,22 +126,19 @@ def _name(instruction: Instruction) -> str | None:
 
 def _division(instruction: Instruction) -> str:
     dividend, divisor = (
-        [each.known for each in instruction.operands] if len(instruction.operands) == 2 else (None, None)
+        [operand.known for operand in instruction.operands] if len(instruction.operands) == 2 else (None, None)
     )
-    is_size = any(each.is_integer for each in instruction.operands[1:])
+    is_size = any(operand.is_integer for operand in instruction.operands[1:])
     is_constant = isinstance(divisor, (int, float)) and not is_size
     if instruction.dtype.startswith("f"):
         return RECIPROCAL if dividend in (1, -1) else "/constant" if is_constant else instruction.kind
     operator = OPERATORS[instruction.kind != Opcode.DIV]
     if is_constant:
-        return f"{operator} {'power of 2' if _is_power_of_two(divisor) else 'constant'}"
+        is_power_of_two = isinstance(divisor, int) and divisor > 0 and divisor.bit_count() == 1
+        return f"{operator} {'power of 2' if is_power_of_two else 'constant'}"
     is_bounded = (instruction.is_index or is_size) and Affine.of(divisor) is not None
     is_positive = instruction.dtype.startswith("u") or is_bounded
     return operator if is_positive else f"{operator} any sign"
-
-
-def _is_power_of_two(number: Any) -> bool:
-    return isinstance(number, int) and number > 0 and number.bit_count() == 1
 
 
 def exponent_of(instruction: Instruction) -> int | None:
@@ -210,10 +202,10 @@ def length(instruction: Instruction) -> int:
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products, as in Loopy's generated code."""
     products = [
-        replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
-        if each.kind == Opcode.SQUARE
-        else each
-        for each in graph.instructions
+        replace(instruction, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, instruction.dtype))
+        if instruction.kind == Opcode.SQUARE
+        else instruction
+        for instruction in graph.instructions
     ]
     return graph.changed(products)
 
@@ -239,11 +231,11 @@ class _Expansion:
         """sequences in use, each with one instruction that it replaces"""
 
     def expanded(self) -> Idg:
-        for place, each in enumerate(self.graph.instructions):
-            sequence = sequence_of(each, self.capability, is_long=not self._fits(place, each))
-            if sequence is not None and not is_known_function(each, self.described):
-                self._expand(place, each, sequence)
-                self.constants.setdefault(sequence, each)
+        for place, instruction in enumerate(self.graph.instructions):
+            sequence = sequence_of(instruction, self.capability, is_long=not self._fits(place, instruction))
+            if sequence is not None and not is_known_function(instruction, self.described):
+                self._expand(place, instruction, sequence)
+                self.constants.setdefault(sequence, instruction)
         if not self.sequences:
             return self.graph
         moved = (self._moved(edge) for edge in self.graph.edges)
@@ -263,10 +255,10 @@ class _Expansion:
             return True
         defining = {edge.operand: self.graph.instructions[edge.source] for edge in self.graph.definitions[place]}
         return all(
-            each.is_integer
-            or (isinstance(each.known, int) and each.known < 2**32)
+            operand.is_integer
+            or (isinstance(operand.known, int) and operand.known < 2**32)
             or (number in defining and _is_short(defining[number]))
-            for number, each in enumerate(division.operands)
+            for number, operand in enumerate(division.operands)
         )
 
     def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:

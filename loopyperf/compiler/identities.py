@@ -196,7 +196,7 @@ def _rounded(result: Any, dtype: str) -> Number | None:
 def _with_numbers(instruction: Instruction) -> Instruction:
     """Return *instruction* with operands that are expressions without variables replaced by numbers."""
     is_accessed = instruction.is_index or instruction.kind == Opcode.LOAD
-    if is_accessed or not any(isinstance(each.known, prim.ExpressionNode) for each in instruction.operands):
+    if is_accessed or not any(isinstance(operand.known, prim.ExpressionNode) for operand in instruction.operands):
         return instruction
     return replace(instruction, operands=tuple(map(_with_number, instruction.operands)))
 
@@ -280,7 +280,7 @@ def _factors(graph: Idg, place: int) -> Edge | None:
 
 
 def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instruction:
-    addend = tuple(each for slot, each in enumerate(addition.operands) if slot != edge.operand)
+    addend = tuple(operand for slot, operand in enumerate(addition.operands) if slot != edge.operand)
     first, *others = product.operands
     if edge.operand is not None and addition.operands[edge.operand].is_negated:
         first = replace(first, is_negated=not first.is_negated)

@@ -17,17 +17,7 @@ from loopyperf.compiler.functions import length
 from loopyperf.compiler.predication import on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg, Rewriting, number_of_runs
-from loopyperf.idg.program import (
-    Edge,
-    Instruction,
-    Item,
-    Iteration,
-    Loop,
-    Opcode,
-    integer_if_whole,
-    is_innermost,
-    loops_in,
-)
+from loopyperf.idg.program import Edge, Instruction, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term
 
@@ -85,7 +75,7 @@ def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
 def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
     if size * trips <= FULL:
         return trips
-    most = _power_of_two_up_to(PARTIAL // size)
+    most = power_of_two_up_to(PARTIAL // size)
     factor = most
     while trips % factor:
         factor //= 2
@@ -107,7 +97,7 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 
 
 def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
-    factor = min(RUNTIME, _power_of_two_up_to(PARTIAL // size))
+    factor = min(RUNTIME, power_of_two_up_to(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == Opcode.LOAD and each.reference is not None}
     most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" sorts before "local"
     is_tested = any(on_loop(each, loop.name) for each in body)
@@ -129,11 +119,7 @@ def steps_are_far(instructions: Sequence[Instruction], loop: Loop) -> bool:
     )
     steps = [step for each in moved if (step := each.factor_of(loop.name)).terms]
     is_near = any(abs(step.constant) < FAR * loop.copies and not step.variables for step in steps)
-    return not is_near and any(map(_is_far, steps))
-
-
-def _is_far(step: Polynomial[Symbol]) -> bool:
-    return not step.variables or any(len(names) > 1 for names, _ in step.terms)
+    return not is_near and any(not each.variables or any(len(names) > 1 for names, _ in each.terms) for each in steps)
 
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:
@@ -157,7 +143,8 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     return 2 + multiplied + added + (instruction.reference.space == MemorySpace.GLOBAL)
 
 
-def _power_of_two_up_to(number: int) -> int:
+def power_of_two_up_to(number: int) -> int:
+    """Return the largest power of two up to *number*; 1 if there is none."""
     return 1 << max(number.bit_length() - 1, 0)
 
 
@@ -185,23 +172,16 @@ NOWHERE = Polynomial.of(0)
 def with_loop_control(graph: Idg) -> Idg:
     """Return *graph* with the instructions that control its loops."""
     control = _Control(graph)
-    return control.rebuilt(list(control.items(graph.body, ())))
+    return control.rebuilt(control.body_with(last=control.of_loop))
 
 
 class _Control(Rewriting):
-    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
-        for item in body:
-            if isinstance(item, Loop):
-                inside = (*self.items(item.body, (*around, item)), *self._control(item, (*around, item)))
-                yield replace(item, body=inside)
-            else:
-                yield item
-
-    def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
+    def of_loop(self, loops: tuple[Loop, ...]) -> list[int]:
         """Add the loop control at the end of an iteration of the innermost of *loops*; return its instructions.
 
         Loops with varying trip counts are unrolled too, and one control sequence serves several copies.
         """
+        loop = loops[-1]
         share = Fraction(number_of_runs(None, loops), written_out(self.graph, loops)) * loop.copies
         iterations = integer_if_whole(share)
         counters = 2 if loop.is_counted and not loop.lanes_diverge else 1
@@ -212,7 +192,10 @@ class _Control(Rewriting):
         )
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
         steps += self.add(Opcode.INTEGER, f"invariant of {loop.name}", again, iterations)
-        pointers = self._divergence_pointers(moved, loop) if loop.lanes_diverge else self._pointers(moved, loop, meets)
+        pointers = self._pointers(moved, loop, meets)
+        if loop.lanes_diverge:  # each array has its own index; a loop with inner loops computes indices there
+            arrays = {self.graph.instructions[place].reference.array: place for place in moved}
+            pointers = arrays.values() if is_innermost(loop) else ()
         for place in pointers:
             step = self._step(f"advance to the next {loop.name}", loops, iterations)
             self.edges.append(self._edge(step, place, loops, 1))
@@ -249,20 +232,16 @@ class _Control(Rewriting):
             if meets:
                 number = POINTERS_ANEW if len(known) > 1 else ONE_POINTER
             else:
-                number = SHARED_POINTER if shared[index] > 1 and _is_of_lanes(index) else ONE_POINTER
+                is_of_lanes = any(name.startswith("l.") for name in index.names)
+                number = SHARED_POINTER if shared[index] > 1 and is_of_lanes else ONE_POINTER
             yield from [place] * number
 
     def _steps_by_products(self, moved: Sequence[int], loop: Loop) -> int:
         """Return how many copies advance addresses by a product of sizes, each with its own copy of the product."""
         addresses = [self._address(place) for place in moved]
-        far = [each for each in addresses if any(map(_is_product, each.factor_of(loop.name).terms))]
+        far = [address for address in addresses if any(map(_is_product, address.factor_of(loop.name).terms))]
         names = frozenset((loop.name,))
         return len({frozenset(filter(_is_product, each.without(names).terms)) for each in far})
-
-    def _divergence_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
-        """Yield one access per array: each has its own index; a loop with inner loops computes indices there."""
-        arrays = {self.graph.instructions[place].reference.array: place for place in moved}
-        yield from arrays.values() if is_innermost(loop) else ()
 
     # {{{ instructions
 
@@ -285,10 +264,6 @@ def _far_pointers(known: Mapping[int, Polynomial[Symbol]]) -> Iterator[int]:
     yield from indices.values()
     yield from known
     yield from list(known)[:1] * FAR_AGAIN
-
-
-def _is_of_lanes(index: Polynomial[Symbol]) -> bool:
-    return any(name.startswith("l.") for name in index.names)
 
 
 def _is_product(term: Term[Symbol]) -> bool:
@@ -328,35 +303,30 @@ OUTER_DIVERGENCE = {Opcode.BRANCH: 3, Opcode.MOVE: 1, Opcode.INTEGER: 1}
 
 def with_loop_guards(graph: Idg) -> Idg:
     """Return *graph* with the instructions that a warp executes each time it reaches a loop."""
-    guarding = _Guarding(graph)
+    guarding = Rewriting(graph)
+
+    def guards(loops: tuple[Loop, ...]) -> Iterator[int]:
+        *around, loop = loops
+        for kind, number in _guards(graph, loops).items():
+            yield from guarding.add(kind, f"any iterations of {loop.name}?", number, number_of_runs(None, around))
+
     diverging = [loop for loop in loops_in(graph.body) if loop.lanes_diverge]
     bounds = [guarding.add(Opcode.INTEGER, f"iterations of {loop.name}", BOUNDS) for loop in diverging]
-    return guarding.rebuilt([*chain(*bounds), *guarding.items(graph.body, ())])
+    return guarding.rebuilt([*chain(*bounds), *guarding.body_with(before=guards)])
 
 
-class _Guarding(Rewriting):
-    def items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
-        for item in body:
-            if isinstance(item, Loop):
-                entries = number_of_runs(None, around)
-                for kind, number in self._guards((*around, item)).items():
-                    yield from self.add(kind, f"any iterations of {item.name}?", number, entries)
-                yield replace(item, body=tuple(self.items(item.body, (*around, item))))
-            else:
-                yield item
-
-    def _guards(self, loops: tuple[Loop, ...]) -> Mapping[Opcode, int]:
-        """Return opcode -> number of instructions around the innermost of *loops*."""
-        loop = loops[-1]
-        if not loop.is_counted:
-            return {}
-        if loop.lanes_diverge and not is_innermost(loop):
-            return OUTER_DIVERGENCE
-        written = written_out(self.graph, loops)
-        guards = GUARDS[max(number for number in GUARDS if number <= written)]
-        if not loop.lanes_diverge:
-            return {Opcode.INTEGER: guards}
-        return {**DIVERGENCE, Opcode.INTEGER: DIVERGENCE[Opcode.INTEGER] + (guards if written > 1 else 0)}
+def _guards(graph: Idg, loops: tuple[Loop, ...]) -> Mapping[Opcode, int]:
+    """Return opcode -> number of instructions around the innermost of *loops*."""
+    loop = loops[-1]
+    if not loop.is_counted:
+        return {}
+    if loop.lanes_diverge and not is_innermost(loop):
+        return OUTER_DIVERGENCE
+    written = written_out(graph, loops)
+    guards = GUARDS[max(number for number in GUARDS if number <= written)]
+    if not loop.lanes_diverge:
+        return {Opcode.INTEGER: guards}
+    return {**DIVERGENCE, Opcode.INTEGER: DIVERGENCE[Opcode.INTEGER] + (guards if written > 1 else 0)}
 
 
 # }}}

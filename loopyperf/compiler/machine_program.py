@@ -111,7 +111,7 @@ class MachineProgram(Shown):
         rows = [
             (
                 launch.name,
-                f"{sum(len(each.graph.instructions) for each in launch.classes):,}",
+                f"{sum(len(warp_class.graph.instructions) for warp_class in launch.classes):,}",
                 str(launch.registers),
                 str(launch.spilled),
                 str(launch.execution.concurrent_groups),
@@ -200,11 +200,11 @@ def _compile_launch(
     if compiled is not None:
         placed = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
         arrays = tuple(map(by_another, arrays, placed)) if compiled.is_by_another else placed
-    in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
-    unsure = {each.name: each for each in arrays if each.is_unsure}
+    in_memory = frozenset(array.name for array in arrays if array.is_in_memory_by(placement))
+    unsure = {array.name: array for array in arrays if array.is_unsure}
     described = _described(device)
     low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
-    graphs, places = distinct([each.graph for each in launch.classes])
+    graphs, places = distinct([warp_class.graph for warp_class in launch.classes])
     ordered = [_ordered(low(each), launch.work_items, file) for each in graphs]
     spills = compiled is None or compiled.spill_stores > 0
     with_stacks = [with_spills(lives, each.room) if spills else (lives.graph, 0) for lives, each, _ in ordered]
@@ -213,10 +213,10 @@ def _compile_launch(
     pairs = zip(with_stacks, ordered, strict=True)
     machine = [with_scheduled_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
     assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
-    assumed += _of_constant_memory([each for graph in machine for each in graph.instructions])
-    instructions = [each for graph in graphs for each in graph.instructions]
+    assumed += _of_constant_memory([instruction for graph in machine for instruction in graph.instructions])
+    instructions = [instruction for graph in graphs for instruction in graph.instructions]
     if "function sequences" not in leave_out:
-        made = [each for each in instructions if not is_known_function(each, described)]
+        made = [instruction for instruction in instructions if not is_known_function(instruction, described)]
         assumed += _of_sequences(device, made, capability)
     return MachineLaunch(
         name=launch.name,
@@ -271,9 +271,9 @@ def _of_constant_memory(instructions: Collection[Instruction]) -> Iterator[Assum
 def _of_sequences(device: Device, instructions: Collection[Instruction], capability: Capability) -> Iterator[str]:
     """Yield the assumptions about sequences for functions and divisions."""
     is_measured = device.vendor == "NVIDIA" and capability >= VOLTA
-    if not is_measured and any(sequence_of(each, capability) for each in instructions):
+    if not is_measured and any(sequence_of(instruction, capability) for instruction in instructions):
         yield f"functions and divisions on {device.slug} are assumed to compile to the same instructions as on Volta"
-    if any(each.kind == Opcode.POWI and exponent_of(each) is None for each in instructions):
+    if any(instruction.kind == Opcode.POWI and exponent_of(instruction) is None for instruction in instructions):
         yield "integer powers with exponents read from data are timed with exponent 5"
 
 
@@ -288,10 +288,10 @@ def _described(device: Device) -> frozenset[str]:
     except MissingNumberError:
         least = 0.0
     return frozenset(
-        each.name
-        for each in device.instructions
-        if each.issue is not None and each.completion is not None and each.issue >= least
-        if not any(isinstance(each.source(field), Substitute) for field in LATENCY_FIELDS)
+        instruction.name
+        for instruction in device.instructions
+        if instruction.issue is not None and instruction.completion is not None and instruction.issue >= least
+        if not any(isinstance(instruction.source(field), Substitute) for field in LATENCY_FIELDS)
     )
 
 

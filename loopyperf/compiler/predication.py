@@ -56,7 +56,7 @@ class PredicatedRun:
     @property
     def decided_by(self) -> str:
         """Return ``groups`` if the conditions depend only on groups, else ``lanes``, as for conditions on data."""
-        return "groups" if self.tests and not any(each.is_on_lanes for each in self.tests) else "lanes"
+        return "groups" if self.tests and not any(test.is_on_lanes for test in self.tests) else "lanes"
 
     @property
     def is_short(self) -> bool:
@@ -74,7 +74,7 @@ class _Predication:
         self.graph = graph
         idle = () if graph.idle is None else graph.idle.instructions
         self.instructions = [*graph.instructions, *idle]
-        tests = [each.tests for each in self.instructions if each.reference is not None]
+        tests = [instruction.tests for instruction in self.instructions if instruction.reference is not None]
         self.ending = tests[0].intersection(*tests) if tests else Predicates()
         """tests that apply to all accesses of the kernel"""
         self.kept = set(range(len(graph.instructions)))
@@ -214,7 +214,7 @@ def with_predicated_iterations(graph: Idg) -> Idg:
 
 def on_loop(instruction: Instruction, loop: str) -> frozenset[str]:
     """Return the predicates of *instruction* that depend on the variable of *loop*."""
-    return frozenset(each.text for each in instruction.predicates if loop in each.names)
+    return frozenset(predicate.text for predicate in instruction.predicates if loop in predicate.names)
 
 
 class _Testing(Rewriting):

@@ -13,7 +13,7 @@ from math import gcd
 from typing import Any, Literal
 
 from loopyperf.compiler.entry import HOPPER, TURING, Capability
-from loopyperf.compiler.loop_control import FULL, PARTIAL, RUNTIME
+from loopyperf.compiler.loop_control import FULL, PARTIAL, RUNTIME, power_of_two_up_to
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import WORK_GROUP, Element, Instruction, Item, Loop, Opcode
@@ -78,8 +78,9 @@ class IndexedLoops:
             return body * (loop.trips if isinstance(loop.trips, int) else max(numbers or (1,)))
         if numbers is not None and body * max(numbers) <= (SURELY if self.indexes(loop) else FULL):
             return body * max(numbers)
-        most = RUNTIME if numbers is None else _power_of_two_in(reduce(gcd, numbers))
-        copies = max(1, min(most, 1 << max((PARTIAL // body).bit_length() - 1, 0)))
+        divisor = 0 if numbers is None else reduce(gcd, numbers)
+        most = RUNTIME if numbers is None else divisor & -divisor  # the largest power of two that divides it
+        copies = max(1, min(most, power_of_two_up_to(PARTIAL // body)))
         return body * copies + LOOP_CONTROL + (body if numbers is None else 0)
 
     def indexes(self, loop: Loop, arrays: Collection[str] | None = None) -> bool:
@@ -128,11 +129,6 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     if instruction.reference is not None:
         return 3 + (instruction.reference.space == MemorySpace.GLOBAL) + private
     return OF_LLVM.get(instruction.kind, 1) + private
-
-
-def _power_of_two_in(number: int) -> int:
-    """Return the largest power of two that divides *number*."""
-    return number & -number
 
 
 # }}}
@@ -222,8 +218,8 @@ def private_arrays(
             found = verdicts.setdefault(element.array, [CONSTANT])
             found += _of_index(element, around, loops, None if capability >= TURING else bool(instruction.tests))
     if capability < TURING:
-        for name, each in uses.items():
-            verdicts[name].append(_of_size(each, most_registers))
+        for name, use in uses.items():
+            verdicts[name].append(_of_size(use, most_registers))
     return tuple(_array(next(iter(uses[name]))[0], verdicts[name]) for name in sorted(uses))
 
 
@@ -258,8 +254,8 @@ def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: i
         return tuple(arrays)
     choices = [each for each in product((False, True), repeat=len(arrays)) if _fits(arrays, each, stack_frame, spilled)]
     moved = [
-        sum(a.is_in_memory != is_there for a, is_there in zip(arrays, each, strict=True) if not a.is_unsure)
-        for each in choices
+        sum(a.is_in_memory != is_there for a, is_there in zip(arrays, choice, strict=True) if not a.is_unsure)
+        for choice in choices
     ]
     nearest = [each for each, number in zip(choices, moved, strict=True) if number == min(moved)]
     places = [set(each) for each in zip(*nearest, strict=True)] if nearest else [set[bool]()] * len(arrays)
@@ -288,13 +284,13 @@ def _fits(arrays: Sequence[PrivateArray], choice: Sequence[bool], stack_frame: i
 
 def _of_all_warps(arrays: list[PrivateArray]) -> PrivateArray:
     decisive = max(arrays, key=lambda each: HOMES.index(each.home))
-    return replace(decisive, is_likely_in_memory=any(each.is_unsure and each.is_in_memory for each in arrays))
+    return replace(decisive, is_likely_in_memory=any(array.is_unsure and array.is_in_memory for array in arrays))
 
 
 def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
     decisive = max(verdicts, key=lambda each: (HOMES.index(each.home), each != CONSTANT))
     is_likely = decisive.home == "unsure" and any(
-        each.home == "unsure" and each.is_likely_in_memory for each in verdicts
+        verdict.home == "unsure" and verdict.is_likely_in_memory for verdict in verdicts
     )
     return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason, is_likely)
 
@@ -310,7 +306,7 @@ def _of_size(uses: Collection[Use], most_registers: int) -> Verdict:
     )
     if is_written_out or any_element.length * any_element.bits // 32 <= most_registers:
         return CONSTANT
-    registers = len(set[int]().union(*(_addresses(*each) for each in uses))) * any_element.bits // 32
+    registers = len(set[int]().union(*(_addresses(*use) for use in uses))) * any_element.bits // 32
     if registers > most_registers:
         return Verdict("unsure", f"it needs {registers} registers of {most_registers}")
     return CONSTANT
@@ -330,7 +326,7 @@ def _addresses(element: Element, around: Sequence[Loop], condition: Any) -> set[
     if not names_of([condition]) <= names:
         condition = None  # it also depends on loops that do not index the array
     index = None if element.address is None else element.address.expression
-    return {valued(index, each) for each in iterations if holds(condition, each)}
+    return {valued(index, iteration) for iteration in iterations if holds(condition, iteration)}
 
 
 def _of_index(

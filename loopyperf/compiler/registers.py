@@ -329,13 +329,9 @@ def with_few_registers(lives: Lives) -> Lives:
         return kind in (Opcode.BARRIER, Opcode.BRANCH) or (kind == Opcode.INTEGER and not users[place])
 
     for is_eager in (False, True):
-        order = partial(_by_pressure, lives, users, is_eager)
-        found.append(Lives(in_pieces(graph, order, is_fixed), like=lives))
+        order = partial(_Pressure, lives, users, is_eager)
+        found.append(Lives(in_pieces(graph, lambda piece, order=order: order(piece).order(), is_fixed), like=lives))
     return min(found, key=lambda each: each.registers)
-
-
-def _by_pressure(lives: Lives, users: Sequence[Sequence[Edge]], is_eager: bool, piece: Piece) -> Iterator[int]:
-    return _Pressure(lives, users, is_eager, piece).order()
 
 
 class _Pressure:

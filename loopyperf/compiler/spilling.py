@@ -17,12 +17,21 @@ from fractions import Fraction
 
 import pymbolic.primitives as prim
 
-from loopyperf.compiler.stack_memory import last_iterations
+from loopyperf.compiler.stack_memory import last_iterations, stack_access
 from loopyperf.counts.item import Direction, MemorySpace
-from loopyperf.counts.memory_accesses import Reference
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
 from loopyperf.idg.live_values import Lives
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
+from loopyperf.idg.program import (
+    Dependence,
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    common_depth,
+    integer_if_whole,
+)
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import conjunction
 
@@ -82,8 +91,6 @@ class _Spilling:
         # A load needs its registers before the instruction that uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
         self.pressure = lives.pressure(without_pointers)
-        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
-        self.stored = {each.array for each in stored if each}
         self.defining: dict[int, int] = {}
         """value -> its latest definition so far in program order"""
         self.uses: dict[int, list[int]] = {}
@@ -315,7 +322,7 @@ class _Spilling:
         if each.kind == Opcode.MOVE:
             return None if self.source.definitions[places[0]] else places[0]
         is_read = each.kind == Opcode.LOAD and each.subsystem in READ_AGAIN and not each.is_volatile
-        return places[0] if is_read and each.reference.array not in self.stored else None
+        return places[0] if is_read and each.reference.array not in self.source.stored else None
 
     def _load(self, value: int, place: int, depth: int | None = None) -> int:
         """Return the instruction that reloads *value*, before *place* or the loop around it at *depth*."""
@@ -353,7 +360,7 @@ class _Spilling:
         if value in self.state.again:
             yield self._edge(self.state.again[value], store, Dependence.DATA, 0)
         elif place is not None and len(self.around[place]) == len(self.around[store]) == self._shared(place, store):
-            before = [each for each in self.source.definitions[place] if each.through == Dependence.DATA]
+            before = [edge for edge in self.source.definitions[place] if edge.through == Dependence.DATA]
             found = {each: None for each in before if self.lives.web[each.source] == value}
             yield from dict.fromkeys(replace(each, target=store, operand=0) for each in found)
         else:
@@ -361,17 +368,8 @@ class _Spilling:
 
     def _access(self, direction: Direction, value: int) -> Instruction:
         slot = self.slots.setdefault(value, len(self.slots))
-        bits = 32 * min(self.width[value], WIDEST)
-        return Instruction(
-            kind=Opcode(direction),
-            dtype=f"b{bits}",
-            subsystem=MemorySpace.PRIVATE,
-            source=self.source.instructions[value].source,
-            text=f"{STACK}[{slot}]",
-            reference=Reference(direction, MemorySpace.PRIVATE, STACK, (slot,), bits, is_linear=True),
-            operands=(Operand(),) if direction == "store" else (),
-            address=Affine((), slot),
-        )
+        bits, source = 32 * min(self.width[value], WIDEST), self.source.instructions[value].source
+        return stack_access(direction, STACK, Affine((), slot), bits, source)
 
     def _add(self, instruction: Instruction, place: int, depth: int | None = None) -> int:
         """Return the number of *instruction*, executed in all iterations of the first *depth* loops around *place*."""
@@ -381,7 +379,7 @@ class _Spilling:
             inside = number_of_runs(like.condition, self.around[place])
             share = Fraction(number_of_runs(None, around), inside) if inside else Fraction(0)
             executions = executions * share
-            executions = int(executions) if executions == int(executions) else executions
+            executions = integer_if_whole(executions)
         self.instructions.append(replace(instruction, executions=executions, condition=None))
         self.around.append(around)
         return len(self.instructions) - 1

@@ -33,7 +33,7 @@ from loopyperf.idg.program import (
     integer_if_whole,
     loops_in,
 )
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.expressions import in_terms_of
 
 KEPT = 128
@@ -58,7 +58,7 @@ def _with_constant_indices(graph: Idg, arrays: Collection[str]) -> Idg:
     """Return *graph* with loops unrolled that index *arrays* and that nvcc unrolls in any case."""
     loops = IndexedLoops(graph)
 
-    indexing = [each for each in loops_in(graph.body) if isinstance(each.trips, int) and loops.indexes(each, arrays)]
+    indexing = [loop for loop in loops_in(graph.body) if isinstance(loop.trips, int) and loops.indexes(loop, arrays)]
     return copied(graph, {each.number: each.trips for each in indexing if of_loop(each, loops).home == "registers"})
 
 
@@ -129,7 +129,7 @@ class _Spilled:
         }
 
     def _elements(self, place: int) -> list[Element]:
-        return [each for each in elements_of(self.graph.instructions[place]) if each.array in self.arrays]
+        return [element for element in elements_of(self.graph.instructions[place]) if element.array in self.arrays]
 
     def written(self) -> Idg:
         for place, instruction in enumerate(self.graph.instructions):
@@ -169,7 +169,7 @@ class _Spilled:
         """Add the replacement of *edge*."""
         read = self._read(edge)
         defines = self.graph.instructions[edge.source].defines
-        defined = None if read is None else next((each for each in defines if each.array == read.array), None)
+        defined = None if read is None else next((element for element in defines if element.array == read.array), None)
         if read is None or defined is None:
             self.edges.append(edge)
             return
@@ -187,7 +187,7 @@ class _Spilled:
                 edge,
                 source=store,
                 target=load,
-                iterations=tuple(each.replaced(first) for each in edge.iterations[:outer]),
+                iterations=tuple(iteration.replaced(first) for iteration in edge.iterations[:outer]),
                 distance=edge.distance[: min(outer, len(after.loops))],
                 condition=_when_entered(edge.condition, first),
                 through=Dependence.MEMORY,
@@ -250,22 +250,13 @@ class _Spilled:
     def _add(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
         like = self.graph.instructions[place]
         condition = _when_entered(like.condition, self._first_iterations(place, region))
-        index = None if element.address is None else element.address.expression
+        access = stack_access(direction, element.array, element.address, element.bits, like.source)
         self.instructions.append(
-            Instruction(
-                kind=Opcode(direction),
-                dtype=f"b{element.bits}",
-                subsystem=MemorySpace.PRIVATE,
-                source=like.source,
-                text=f"{element.array}[{element.address}]",
-                reference=Reference(
-                    direction, MemorySpace.PRIVATE, element.array, (index,), element.bits, is_linear=True
-                ),
+            replace(
+                access,
                 executions=like.executions if region.is_at(place) else self._executions(place, condition, region),
                 condition=condition,
                 on_data=like.on_data if region.is_at(place) else (),
-                operands=(Operand(),) if direction == "store" else (),
-                address=element.address,
             )
         )
         return len(self.instructions) - 1
@@ -309,11 +300,28 @@ def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[t
 def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
     """Yield, for each instruction, the first of the adjacent ones that compute parts of the same value."""
     first = 0
-    for place, each in enumerate(instructions):
-        before = instructions[place - 1] if place else each
-        is_next = (each.kind, each.text, each.source) == (before.kind, before.text, before.source)
-        first = first if is_next and each.part == before.part + 1 else place
+    for place, instruction in enumerate(instructions):
+        before = instructions[place - 1] if place else instruction
+        is_next = (instruction.kind, instruction.text, instruction.source) == (before.kind, before.text, before.source)
+        first = first if is_next and instruction.part == before.part + 1 else place
         yield first
+
+
+def stack_access(
+    direction: Direction, array: str, address: Affine[Symbol] | None, bits: int, source: str
+) -> Instruction:
+    """Return the load or store of *bits* of a private *array* in memory, at *address*; None if it depends on data."""
+    index = None if address is None else address.expression
+    return Instruction(
+        kind=Opcode(direction),
+        dtype=f"b{bits}",
+        subsystem=MemorySpace.PRIVATE,
+        source=source,
+        text=f"{array}[{address}]",
+        reference=Reference(direction, MemorySpace.PRIVATE, array, (index,), bits, is_linear=True),
+        operands=(Operand(),) if direction == "store" else (),
+        address=address,
+    )
 
 
 def last_iterations(loops: Sequence[Loop]) -> tuple[Iteration, ...]:
@@ -333,11 +341,9 @@ def _when_entered(condition: Any, first: Mapping[str, Iteration]) -> Any:
 def _without_elements(instruction: Instruction, arrays: Collection[str]) -> Instruction:
     """Return *instruction* without the elements of *arrays*, which are separate accesses now."""
     operands = tuple(
-        replace(each, element=None) if each.element is not None and each.element.array in arrays else each
-        for each in instruction.operands
+        replace(operand, element=None) if operand.element is not None and operand.element.array in arrays else operand
+        for operand in instruction.operands
     )
     return replace(
-        instruction,
-        operands=operands,
-        defines=tuple(each for each in instruction.defines if each.array not in arrays),
+        instruction, operands=operands, defines=tuple(each for each in instruction.defines if each.array not in arrays)
     )

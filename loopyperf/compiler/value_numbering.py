@@ -19,6 +19,7 @@ from loopyperf.idg.program import (
     Loop,
     Opcode,
     integer_if_whole,
+    loops_in,
     placed,
 )
 from loopyperf.polyhedral.affine import Affine
@@ -73,11 +74,6 @@ class _Merger:
         self.graph = graph
         self.same = list(range(len(graph.instructions)))
         """instruction -> first instruction with the same value"""
-        self.stored = {
-            each.reference.array
-            for each in graph.instructions
-            if each.kind == Opcode.STORE and each.reference is not None
-        }
 
         self._keys: dict[int, Any] = {}
         self._merge(graph.body)
@@ -113,7 +109,7 @@ class _Merger:
             if instruction.reference is None or instruction.is_volatile:
                 return None
             ref = instruction.reference
-            barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.stored else None
+            barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.graph.stored else None
             where = instruction.address if instruction.symbolic is None else instruction.symbolic
             return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
         return (*what, frozenset([self.same[edge.source] for edge in self.graph.definitions[place]]))
@@ -167,21 +163,19 @@ class _LoopInvariantMotion:
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
-        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
-        self.stored = {each.array for each in stored if each}
         self.invariant: set[int] = set()
 
     def moved(self) -> Idg | None:
         """Return the graph with instructions moved; None if none can move."""
-        for loop in _loops(self.graph.body):
+        for loop in reversed([*loops_in(self.graph.body)]):  # inner loops first
             if not isinstance(loop.trips, int) or loop.trips > 0:
                 self._look_at(loop)
         if not self.invariant:
             return None
         body = tuple(self._items(self.graph.body))
         instructions = tuple(
-            self._once(each, place) if place in self.invariant else each
-            for place, each in enumerate(self.graph.instructions)
+            self._once(instruction, place) if place in self.invariant else instruction
+            for place, instruction in enumerate(self.graph.instructions)
         )
         return Idg(instructions, tuple(map(self._outside, self.graph.edges)), body)
 
@@ -207,7 +201,7 @@ class _LoopInvariantMotion:
         lasts = (
             read.array not in changed and not meets
             if read.space == MemorySpace.LOCAL
-            else read.array not in self.stored
+            else read.array not in self.graph.stored
         )
         return each.kind not in STAYING and each.address is not None and lasts and not each.is_volatile
 
@@ -271,14 +265,7 @@ def _enters(loop: Loop, outside: Sequence[Loop]) -> Any:
 
 def _evaluated(instruction: Instruction) -> list[Iteration]:
     """Return the iterations in which the conditions on data of *instruction* are evaluated."""
-    return [iteration for each in instruction.on_data for iteration in each.iterations]
-
-
-def _loops(body: Sequence[Item]) -> Iterator[Loop]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield from _loops(item.body)
-            yield item
+    return [iteration for condition in instruction.on_data for iteration in condition.iterations]
 
 
 # }}}

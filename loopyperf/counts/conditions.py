@@ -210,7 +210,7 @@ def _worked_out(expression: Any) -> Any:
 # }}}
 
 
-# {{{ where predicates are evaluated
+# {{{ the schedule of a launch, with the places where predicates are evaluated
 #
 # Loopy's code generator writes one ``if`` around consecutive instructions and loops that share a predicate, and nests
 # further ones inside. The predicate and its loads execute once for all of these instructions, and only where the outer
@@ -231,11 +231,23 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
-    """An instruction, a barrier or a loop."""
+class ScheduledLoop:
+    """A sequential loop of the schedule."""
 
+    iname: str
+    body: tuple["Scheduled", ...]
+
+
+Scheduled = InstructionBase | Barrier | Guard | ScheduledLoop
+"""what the code of a launch executes, in order"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An instruction, a barrier, or a loop with the items inside it."""
+
+    what: InstructionBase | Barrier | str
     instructions: tuple[InstructionBase, ...]
-    loop: str | None = None
     inside: tuple["_Item", ...] = ()
     has_barrier: bool = False
 
@@ -246,26 +258,37 @@ class _Item:
         return frozenset[Any].intersection(*required) if required else frozenset()
 
 
-def guards(kernel: Kernel, launch: Launch) -> Iterator[Guard]:
-    """Yield the evaluations of predicates in *launch*, in program order."""
-    if not any(instruction.predicates for instruction in launch.instructions):
-        return iter(())
-    return _guards(kernel, tuple(_items(kernel, launch.schedule)), launch.host_conditions, launch.host_inames)
+def scheduled(kernel: Kernel, launch: Launch) -> Iterator[Scheduled]:
+    """Yield instructions, barriers, loops and evaluations of predicates of *launch*, in program order."""
+    return _guarded(kernel, tuple(_items(kernel, launch.schedule)), launch.host_conditions, launch.host_inames)
 
 
-def _guards(kernel: Kernel, items: Sequence[_Item], before: tuple[Any, ...], loops: frozenset[str]) -> Iterator[Guard]:
+def guards_in(items: Iterable[Scheduled]) -> Iterator[Guard]:
+    """Yield the evaluations of predicates in *items*, in program order."""
+    for item in items:
+        if isinstance(item, ScheduledLoop):
+            yield from guards_in(item.body)
+        elif isinstance(item, Guard):
+            yield item
+
+
+def _guarded(
+    kernel: Kernel, items: Sequence[_Item], before: tuple[Any, ...], loops: frozenset[str]
+) -> Iterator[Scheduled]:
     while items:
         together, shared = _sharing(kernel, items, frozenset(before), loops)
         items = items[len(together) :]
         if shared:
             hardware = _hardware_inames(kernel, together)
-            for place, predicate in enumerate(shared):
+            for number, predicate in enumerate(shared):
                 needed = get_dependencies(predicate) & kernel.loopy_kernel.all_inames()
                 inames = loops | hardware | needed
-                yield Guard(predicate, (*before, *shared[:place]), inames, together[0].instructions[0])
-            yield from _guards(kernel, together, (*before, *shared), loops)
-        elif together[0].loop is not None:
-            yield from _guards(kernel, together[0].inside, before, loops | {together[0].loop})
+                yield Guard(predicate, (*before, *shared[:number]), inames, together[0].instructions[0])
+            yield from _guarded(kernel, together, (*before, *shared), loops)
+        elif isinstance(iname := together[0].what, str):
+            yield ScheduledLoop(iname, tuple(_guarded(kernel, together[0].inside, before, loops | {iname})))
+        else:
+            yield together[0].what
 
 
 def _sharing(
@@ -282,12 +305,14 @@ def _sharing(
 
 def _hoistable(kernel: Kernel, item: _Item, loops: frozenset[str]) -> frozenset[Any]:
     """Return the loop-invariant predicates of *item*, which can be evaluated before its loops."""
+    if not (predicates := item.predicates):
+        return predicates
     available = loops | _hardware_inames(kernel, [item])
     if item.has_barrier:  # all work-items of a group must reach the barrier
         axes = kernel.hardware_axes
         available = {iname for iname in available if isinstance(axes.get(iname), GroupInameTag) or iname in loops}
     inames = kernel.loopy_kernel.all_inames()
-    return frozenset(each for each in item.predicates if get_dependencies(each) & inames <= available)
+    return frozenset(predicate for predicate in predicates if get_dependencies(predicate) & inames <= available)
 
 
 def _hardware_inames(kernel: Kernel, items: Sequence[_Item]) -> frozenset[str]:
@@ -298,20 +323,20 @@ def _hardware_inames(kernel: Kernel, items: Sequence[_Item]) -> frozenset[str]:
 
 
 def _items(kernel: Kernel, schedule: Sequence[ScheduleItem]) -> Iterator[_Item]:
-    place = 0
-    while place < len(schedule):
-        item = schedule[place]
-        end = place + 1
+    end = 0
+    for start, item in enumerate(schedule):
+        if start < end:
+            continue
         if isinstance(item, RunInstruction):
-            yield _Item((kernel.loopy_kernel.id_to_insn[item.insn_id],))
+            instruction = kernel.loopy_kernel.id_to_insn[item.insn_id]
+            yield _Item(instruction, (instruction,))
         elif isinstance(item, Barrier):
-            yield _Item((), has_barrier=True)
+            yield _Item(item, (), has_barrier=True)
         elif isinstance(item, EnterLoop):
-            _, end = gather_schedule_block(schedule, place)
-            inside = tuple(_items(kernel, schedule[place + 1 : end - 1]))
-            instructions = tuple(instruction for each in inside for instruction in each.instructions)
-            yield _Item(instructions, item.iname, inside, any(each.has_barrier for each in inside))
-        place = end
+            _, end = gather_schedule_block(schedule, start)
+            inside = tuple(_items(kernel, schedule[start + 1 : end - 1]))
+            instructions = tuple(instruction for within in inside for instruction in within.instructions)
+            yield _Item(item.iname, instructions, inside, any(within.has_barrier for within in inside))
 
 
 # }}}
@@ -390,8 +415,8 @@ class Selects:
         for child in junction.children:
             on_data = [each for each in before if not known(each)]
             if on_data and self._is_cheap(child):
-                for each in on_data:
-                    self._accept(each, instruction)
+                for condition in on_data:
+                    self._accept(condition, instruction)
                 yield child, [*disjoint_conditions([each for each in before if known(each)], known, not decisive)]
             else:
                 yield child, [*disjoint_conditions(before, known, not decisive)]

@@ -201,11 +201,11 @@ class ExecutionCounter:
             return Fraction(0)  # a condition is both required and excluded
         named = source if len(expressions) == 1 else None
         keys = {each: condition_keys(self.kernel, each, named) for each in sorted(expressions, key=plain_text)}
-        shares = {each: share for each in keys if (share := self.typical.share(keys[each])) is not None}
+        shares = {key: share for key in keys if (share := self.typical.share(keys[key])) is not None}
         decided = [each for each in on_data if each.expression in shares]
         chance = prod(shares[each.expression] if each.holds else 1 - shares[each.expression] for each in decided)
         if chance and len(decided) < len(on_data):  # in a branch that never executes, nothing else matters
-            raise self.typical.missing(next(keys[each] for each in keys if each not in shares))
+            raise self.typical.missing(next(keys[key] for key in keys if key not in shares))
         return Fraction(chance)
 
     # }}}
@@ -271,7 +271,8 @@ def _without_holes(points: isl.Set, loops: Sequence[str]) -> isl.Set:
     The first and last value depend only on the loops around it. A loop that is empty there does not execute.
     """
     others = [name for name in points.get_var_names_not_none(SET) if name not in loops]
-    points = _in_order(points, [*others, *loops])
+    before = ", ".join(points.get_var_names_not_none(SET))
+    points = points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*others, *loops])}] }}"))
     iterations = points
     for inside in range(len(loops)):
         place = points.dim(SET) - inside - 1
@@ -284,12 +285,6 @@ def _without_holes(points: isl.Set, loops: Sequence[str]) -> isl.Set:
     for place, name in enumerate((*others, *loops)):
         iterations = iterations.set_dim_name(SET, place, name)
     return iterations.coalesce()
-
-
-def _in_order(points: isl.Set, names: Sequence[str]) -> isl.Set:
-    """Return *points* with their coordinates in the order of *names*."""
-    before = ", ".join(points.get_var_names_not_none(SET))
-    return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join(names)}] }}"))
 
 
 def launch_executions(counter: ExecutionCounter, launch: Launch) -> Iterator[Executions]:

@@ -64,7 +64,7 @@ class FirstGroups:
     @cached_property
     def _tallies(self) -> tuple[Tally, ...]:
         counted = count_kernel(self.kernel, typical=self.typical)
-        of_launch = (each for each in counted.tallies if each.launch == self.launch.name)
+        of_launch = (tally for tally in counted.tallies if tally.launch == self.launch.name)
         return tuple(each for each in of_launch if each.item not in (WORK_GROUPS, LAUNCHES))
 
 

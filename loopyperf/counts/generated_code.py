@@ -192,7 +192,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         functions = self._by_functions(expr, context)
         quotient = self._pair("div", *operands, (context, context), functions)
         wanted = FLOATS.get(context or "", quotient.result)
-        if wanted == quotient.result or not all(self.inferred.number(each).is_integral for each in operands):
+        if wanted == quotient.result or not all(self.inferred.number(operand).is_integral for operand in operands):
             return quotient
         return self._pair("div", *operands, (context, context), wanted)
 
@@ -339,7 +339,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
 def _chosen(function: NumberType, parameters: Iterable[NumberType]) -> NumberType:
     """Return the type of the C++ or OpenCL overload of a *function* of doubles: float for float *parameters* only."""
-    return FLOATS["f"] if all(each == FLOATS["f"] for each in parameters) else function
+    return FLOATS["f"] if all(parameter == FLOATS["f"] for parameter in parameters) else function
 
 
 # {{{ code that replaces loop variables

@@ -12,7 +12,7 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.counts.conditions import Conditions, guards
+from loopyperf.counts.conditions import Conditions, guards_in, scheduled
 from loopyperf.counts.execution import (
     COUNTINGS,
     Counting,
@@ -138,11 +138,6 @@ class KernelCounts(Shown):
             places[name].append((source, place))
         return list(places.items())
 
-    @cached_property
-    def _is_rounded(self) -> bool:
-        """Return whether some counts are fractions that get rounded."""
-        return any(isinstance(tally.number, Fraction) for tally in self.tallies)
-
     def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
         """Return the counts at *sizes* by property and source; they add up to the property.
 
@@ -166,7 +161,7 @@ class KernelCounts(Shown):
         """
         counts = self._by_source.evaluator.at(sizes)
         shares = {name: {source: counts[place] for source, place in parts} for name, parts in self._places}
-        if self._is_rounded:
+        if any(isinstance(tally.number, Fraction) for tally in self.tallies):
             totals = self._properties.totals
             for name, total in zip(totals.sums, totals.evaluator.at(sizes), strict=False):
                 _make_add_up(shares[name], total)
@@ -302,7 +297,7 @@ class _KernelCounter:
 
     def walked(self, launch: Launch) -> Iterator[_Sighting]:
         """Yield every operation and every reference of *launch* with its site."""
-        for guard in guards(self.kernel, launch):
+        for guard in guards_in(scheduled(self.kernel, launch)):
             with _refusals_of(f"instruction {guard.instruction.id!r}"):
                 self.walk.steps.clear()
                 self.walk.predicate(guard)

@@ -13,12 +13,14 @@ lane, as in ``i <= j < n``, the lanes do not execute these iterations together.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from math import ceil
 from operator import mul
-from typing import Any
+from typing import Any, cast
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as prim
 from loopy.diagnostic import ExpressionNotAffineError
 from loopy.symbolic import CoefficientCollector, IdentityMapper, TypeCast, WalkMapper, get_dependencies
@@ -28,7 +30,9 @@ from pymbolic.mapper.flattener import flatten
 
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory_accesses import CASES, Reference, element_strides, value_at
+from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.points import at_sizes
 from loopyperf.polyhedral.sets import as_int
 
 SET = isl.dim_type.set
@@ -238,16 +242,14 @@ def _typical(
     Iterations with fewer lanes than others, which belong to a partial group, are ignored. Of the others it is the
     median by span, then by addresses; of two in the middle the lower one.
     """
-    for name, (kind, place) in points.get_var_dict(PARAM).items():
-        points = points.fix_val(kind, place, _val(sizes[name]))
-    points = points.project_out(PARAM, 0, points.dim(PARAM))
+    points = at_sizes(points, sizes)
     if points.is_empty():
         return None
     (lane,) = lanes
     found: list[UnevenLanes] = []
     for together in dict.fromkeys(tuple(_iteration(points, lane, number)) for number in range(ITERATIONS)):
-        at_points = (_AtPoint({**sizes, **dict(point)}) for point in together)
-        indices = tuple(tuple(int(at_point(each)) for each in ref.index) for at_point in at_points)
+        at_points = ({**sizes, **dict(point)} for point in together)
+        indices = tuple(tuple(int(index_values(index, each)) for index in ref.index) for each in at_points)
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
     most = max(len(each.addresses) for each in found)
@@ -282,17 +284,53 @@ def _val(value: int) -> isl.Val:
     return isl.Val(str(value))
 
 
-class _AtPoint(EvaluationMapper[int]):
-    """Evaluates an index; unknown parts are the same for all lanes and count as zero."""
+def index_values(expression: Any, values: Mapping[str, Any]) -> Any:
+    """Return *expression* at *values* of its variables: integers, or arrays that broadcast together.
 
-    def map_variable(self, expr: prim.Variable) -> int:
+    Data has no value here and counts as zero.
+    """
+    with np.errstate(divide="ignore"):  # in the branch that does not execute
+        evaluate = _Values(dict(values))
+        return evaluate(expression)
+
+
+class _Values(EvaluationMapper[Any]):
+    """Evaluates expressions on arrays: both branches of a condition first, then the selection."""
+
+    def map_variable(self, expr: prim.Variable) -> Any:
         return self.context.get(expr.name, 0)
 
-    def map_subscript(self, expr: prim.Subscript) -> int:
+    def map_subscript(self, expr: prim.Subscript) -> Any:
         return 0
 
-    def map_call(self, expr: prim.Call) -> int:
+    def map_call(self, expr: prim.Call) -> Any:
         return 0
+
+    def map_type_cast(self, expr: Any) -> Any:
+        return self.rec(expr.child)
+
+    map_type_annotation = map_type_cast
+
+    def map_if(self, expr: prim.If) -> Any:
+        return cast("Any", np.where(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_)))
+
+    def map_min(self, expr: prim.Min) -> Any:
+        return reduce(np.minimum, map(self.rec, expr.children))
+
+    def map_max(self, expr: prim.Max) -> Any:
+        return reduce(np.maximum, map(self.rec, expr.children))
+
+    def map_logical_and(self, expr: prim.LogicalAnd) -> Any:
+        return reduce(np.logical_and, map(self.rec, expr.children))
+
+    def map_logical_or(self, expr: prim.LogicalOr) -> Any:
+        return reduce(np.logical_or, map(self.rec, expr.children))
+
+    def map_logical_not(self, expr: prim.LogicalNot) -> Any:
+        return np.logical_not(self.rec(expr.child))
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        raise UncountableError(f"cannot compute addresses of an index with {expr} ({type(expr).__name__})")
 
 
 # }}}

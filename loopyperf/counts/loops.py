@@ -56,7 +56,7 @@ def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> Loo
     Raises :class:`UncountableError` if bounds depend on data without a typical value.
     """
     points = kernel.domain(inames)
-    data = _data(kernel, points)
+    data = frozenset(points.get_var_names_not_none(PARAM)) - kernel.parameters
     if not data:
         return LoopPoints(points)
     bounds = [bound for bound in _bounds(points, data) if _is_homed_by_data(kernel, bound)]
@@ -145,10 +145,6 @@ def bounding_around(kernel: Kernel, names: Sequence[str], loop: str, inner: Coll
     domains = (home, *kernel.loopy_kernel.all_parents_per_domain()[home])
     known = {name for index in domains for name in kernel.loopy_kernel.domains[index].get_var_names_not_none(SET)}
     return [name for name in names if name in known and name != loop and name not in inner]
-
-
-def _data(kernel: Kernel, points: isl.Set) -> frozenset[str]:
-    return frozenset(points.get_var_names_not_none(PARAM)) - kernel.parameters
 
 
 def _settled(points: isl.Set, loop: str, bounds: list[_Bound], typical: Typical) -> tuple[dict[str, Fraction], isl.Set]:
@@ -303,7 +299,7 @@ def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range
     last = points.dim(SET) - len(axes)
     return reduce(
         isl.Set.union,
-        (each.coalesce().add_dims(SET, 1).fix_val(SET, last, isl.Val(number)) for number, each in lanes.items()),
+        (lane.coalesce().add_dims(SET, 1).fix_val(SET, last, isl.Val(number)) for number, lane in lanes.items()),
     )
 
 

@@ -293,9 +293,9 @@ def resolved(
 def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, list[str]]:
     """Return iname -> names of the data that multiplies or divides it in *expressions*."""
     found = _Scaled(kernel)
-    for each in expressions:
-        if _is_data(kernel, each):
-            found(each)
+    for expression in expressions:
+        if _is_data(kernel, expression):
+            found(expression)
     return found.found
 
 
@@ -397,8 +397,7 @@ SLICE = 512
 sector at once. A histogram of uniform bytes on an H100 has 256 bins in 1 KiB and updates 0.7 sectors of every 512 bytes
 per cycle; additions to 512 bins in a row by all warps of an RTX 3070 Ti 0.8 (docs/pipeline.md)."""
 IN_SLICES = Note(
-    NoteKind.ATOMIC_UPDATES,
-    f"atomic updates of {SUBJECTS} within {SLICE} bytes are assumed to follow one another",
+    NoteKind.ATOMIC_UPDATES, f"atomic updates of {SUBJECTS} within {SLICE} bytes are assumed to follow one another"
 )
 IN_LOOPS = Note(
     NoteKind.ATOMIC_UPDATES,
@@ -424,7 +423,7 @@ def atomically_added(kernel: Kernel, instruction: Assignment) -> Any:
         return None
     if array.address_space == AddressSpace.LOCAL and not element_type(array).is_integral():
         return None
-    added = [each for each in expression.children if each != instruction.assignee]
+    added = [child for child in expression.children if child != instruction.assignee]
     return prim.flattened_sum(added) if added else None
 
 

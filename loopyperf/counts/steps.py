@@ -138,7 +138,7 @@ def operations_in_order(
     one. The part indices start at *first* times the number of operations.
     """
     if len(operations) == 1 and operations[0][1] == 1:
-        return [do(operations[0][0], [part(each, 0, 1, steps) for each in operands], first)]
+        return [do(operations[0][0], [part(operand, 0, 1, steps) for operand in operands], first)]
     if [(operation.kind, number) for operation, number in operations] == [*MULTIPLY_COMPLEX.items()]:
         (multiplication, _), (addition, _) = operations
         pairs = enumerate(_complex_products(operands, steps), 4 * first)
@@ -146,7 +146,7 @@ def operations_in_order(
         return [do(addition, pair, index) for index, pair in enumerate((products[:2], products[2:]), 2 * first)]
     earlier: list[Value] = []
     for operation, number in operations:
-        parts = [[part(each, index, number, steps) for each in operands] for index in range(number)]
+        parts = [[part(operand, index, number, steps) for operand in operands] for index in range(number)]
         earlier = [do(operation, [*earlier, *own], index) for index, own in enumerate(parts, number * first)]
     return earlier
 

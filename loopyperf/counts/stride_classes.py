@@ -36,6 +36,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
+from loopyperf.polyhedral.points import at_sizes
 from loopyperf.polyhedral.quasi_affine import quasi_affine_map
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import as_int
@@ -138,8 +139,8 @@ class Footprint:
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
         """Return the cells that *ref* touches at *site*; None if they are not quasi-affine in its loops."""
         try:
-            points = fixed_parameters(self.counter.points(site), self.sizes)
-            access = quasi_affine_map(points, tuple(with_values(each, self.sizes) for each in ref.index))
+            points = at_sizes(self.counter.points(site), self.sizes)
+            access = quasi_affine_map(points, tuple(with_values(index, self.sizes) for index in ref.index))
         except UncountableError:
             return None
         cells = access.range().coalesce()
@@ -243,13 +244,6 @@ def _extent(strides: Sequence[int], axis: int) -> int:
     """Return how many cells of *axis* fit between neighbors along the next slower axis."""
     own = abs(strides[axis])
     return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
-
-
-def fixed_parameters(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    """Return *points* with the parameters fixed at *sizes*."""
-    for name, (kind, index) in points.get_var_dict(PARAM).items():
-        points = points.fix_val(kind, index, isl.Val(sizes[name]))
-    return points.project_out(PARAM, 0, points.dim(PARAM))
 
 
 EDGE = Fraction(1, 64)
@@ -368,7 +362,7 @@ class StrideClassifier:
             self._elements[key] = ref
             with suppress(UncountableError):  # counting the loops raises the same error
                 # Lanes disabled by conditions still count as neighbors.
-                points = fixed_parameters(self.counter.loops(site.inames).points, sizes)
+                points = at_sizes(self.counter.loops(site.inames).points, sizes)
                 self._elements[key] = in_elements(self.counter.kernel, ref, points, sizes)
         return self._elements[key]
 

@@ -189,7 +189,7 @@ class Walk(OperationMapper[Value, [Conditions, Context]]):
         results: list[Value] = []
         for number in range(members):
             member = number if members > 1 else None
-            own = operands if members == 1 else [part(each, number, members, self.steps) for each in operands]
+            own = operands if members == 1 else [part(operand, number, members, self.steps) for operand in operands]
             results += operations_in_order(operations, own, number, self.steps, do)
         return joined_parts(results, self.steps) if results else Value(known=expression)
 
@@ -206,13 +206,7 @@ class Walk(OperationMapper[Value, [Conditions, Context]]):
         return Value(node)
 
     def _access(
-        self,
-        expr: Any,
-        name: str,
-        index: tuple[Any, ...],
-        direction: Direction,
-        conditions: Conditions,
-        *stored: Value,
+        self, expr: Any, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions, *stored: Value
     ) -> Value | None:
         """Append the access of element *index* of *name* and return its value; None if *name* is not in memory."""
         operands = (*stored, *[self.rec(each, conditions, INDEX) for each in index])

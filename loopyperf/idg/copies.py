@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pymbolic.primitives as prim
 
@@ -25,8 +25,8 @@ from loopyperf.idg.program import (
     lag,
     loops_in,
 )
-from loopyperf.polyhedral.affine import Affine, Opaque
-from loopyperf.polyhedral.expressions import in_terms_of, names_of, times_held
+from loopyperf.polyhedral.affine import Affine, Opaque, Symbol
+from loopyperf.polyhedral.expressions import conjunction, in_terms_of, names_of, times_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class _Pattern:
         common = around[: common_depth(around, within)]
         self.shared = [loop.name for loop in common if any(copy.factor for copy in unrolled[loop.number].copies)]
         """names of the loops around both ends that remain loops"""
-        depths = (_depths(unrolled, within, [each]) for each in edge.iterations)
+        depths = (_depths(unrolled, within, [iteration]) for iteration in edge.iterations)
         self.parts = [
             (unrolled[loop.number], each, moving, dict[Chosen, list[_Choice]]())
             for loop, each, moving in zip(around, edge.iterations, depths, strict=True)
@@ -134,7 +134,7 @@ class _Pattern:
         condition = self._condition_in(context)
         if condition is False:
             return
-        given = [] if condition is None or condition is True else [condition]
+        given = None if condition is True else condition
         options: list[list[_Choice]] = []
         for unrolled, old, moving, known in self.parts:
             here = tuple([context.chosen[depth] for depth in moving])
@@ -143,7 +143,7 @@ class _Pattern:
             options.append(known[here])
         for choices in product(*options):
             new = tuple([each.new for each in choices if each.new is not None])
-            tests = _all([*given, *[each.test for each in choices if each.test is not None]])
+            tests = conjunction(given, *[choice.test for choice in choices])
             yield _Origin(tuple([each.place for each in choices]), new, tests, *self._distance(new))
 
     def _condition_in(self, context: _Context) -> Any:
@@ -209,8 +209,8 @@ class _Copier:
     def copied(self) -> Idg:
         around, instructions = self.graph.loops_around, self.graph.instructions
         self.moving = [
-            () if place in self.only else _depths(self.unrolled, around[place], expressions_in(each))
-            for place, each in enumerate(instructions)
+            () if place in self.only else _depths(self.unrolled, around[place], expressions_in(instruction))
+            for place, instruction in enumerate(instructions)
         ]
         body = tuple(self._items(self.graph.body, self._context((), {}, ())))
         return Idg(tuple([new for _, new, _ in self.copies]), tuple(self._edges()), body)
@@ -355,17 +355,8 @@ def _choices(unrolled: _UnrolledLoop, old: Iteration, trips: Mapping[str, Any]) 
 
 def _may_be(known: Iteration, value: int, trips: Mapping[str, Any]) -> bool:
     """Return whether *known* may equal *value*, where each variable runs from 0 to its trip count in *trips*."""
-    least = greatest = known.constant
-    for variable, factor in known.terms:
-        number = trips.get(variable) if isinstance(variable, str) else None
-        if not isinstance(number, int):
-            return True
-        last = factor * max(number - 1, 0)
-        least, greatest = least + min(last, 0), greatest + max(last, 0)
+    ends = {name: (0, max(number - 1, 0)) for name, number in trips.items() if isinstance(number, int)}
+    if not known.variables <= ends.keys():
+        return True
+    least, greatest = known.between(cast("Mapping[Symbol, tuple[int, int]]", ends))
     return least <= value <= greatest
-
-
-def _all(tests: Sequence[Any]) -> Any:
-    if len(tests) < 2:
-        return tests[0] if tests else None
-    return prim.LogicalAnd(tuple(tests))

@@ -38,6 +38,7 @@ from loopyperf.polyhedral.affine import Affine, Symbol, names_in_expression
 from loopyperf.polyhedral.expressions import (
     IterationRanges,
     Same,
+    conjunction,
     holds,
     in_terms_of,
     in_terms_of_all,
@@ -79,7 +80,7 @@ def flattened(
         values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in iterations.items()}
         found.append(replace(addressed(instructions[place], values), executions=1, condition=None))
         for edge in definitions[place]:
-            source = edge.source, tuple(int(each.at(iterations)) for each in edge.iterations)
+            source = edge.source, tuple(int(iteration.at(iterations)) for iteration in edge.iterations)
             if holds(edge.condition, iterations) and source in places:
                 edges.append(Edge(places[source], here, through=edge.through, operand=edge.operand))
     return tuple(found), tuple(edges)
@@ -99,7 +100,7 @@ def addressed(
     elements, known = _elements(instruction), instruction.operands
     condition, address, symbolic, *others = in_terms_of_all(old, iterations)
     left = iter(others[len(known) :])
-    moved = [None if each is None else _located(each, next(left), next(left)) for each in elements]
+    moved = [None if element is None else _located(element, next(left), next(left)) for element in elements]
     return replace(
         instruction,
         executions=instruction.executions if executions is None else executions,
@@ -133,13 +134,13 @@ def expressions_in(instruction: Instruction) -> list[Any]:
     The order is: condition, address, symbolic address, operands, elements, iterations of conditions on data.
     """
     parts = [part for each in _elements(instruction) if each is not None for part in (each.address, each.member)]
-    known = [each.known for each in instruction.operands]
-    tested = [iteration for each in instruction.on_data for iteration in each.iterations]
+    known = [operand.known for operand in instruction.operands]
+    tested = [iteration for condition in instruction.on_data for iteration in condition.iterations]
     return [instruction.condition, instruction.address, instruction.symbolic, *known, *parts, *tested]
 
 
 def _elements(instruction: Instruction) -> list[Element | None]:
-    return [*[each.element for each in instruction.operands], *instruction.defines]
+    return [*[operand.element for operand in instruction.operands], *instruction.defines]
 
 
 def executions(
@@ -246,6 +247,12 @@ class Idg(Shown):
         vars(found).update(instructions=tuple(instructions), edges=self.edges, body=self.body, idle=None)
         return found
 
+    @cached_property
+    def stored(self) -> frozenset[str]:
+        """Return the arrays to which instructions store."""
+        stores = (instruction.reference for instruction in self.instructions if instruction.kind == Opcode.STORE)
+        return frozenset(reference.array for reference in stores if reference is not None)
+
     # {{{ loops, incoming edges and order of instructions
 
     @cached_property
@@ -294,8 +301,8 @@ class Idg(Shown):
 
     def _executions_by(self, key: Callable[[Instruction], tuple[str, str]]) -> dict[tuple[str, str], int | Fraction]:
         found: dict[tuple[str, str], int | Fraction] = {}
-        for each in self.instructions:
-            found[key(each)] = found.get(key(each), 0) + each.executions
+        for instruction in self.instructions:
+            found[key(instruction)] = found.get(key(instruction), 0) + instruction.executions
         return found
 
     def report_text(self) -> ReportText:
@@ -328,8 +335,8 @@ class Idg(Shown):
 def distinct(graphs: Sequence[Idg]) -> tuple[list[Idg], list[int]]:
     """Return the distinct objects among *graphs*, and the index of each graph in that list."""
     places: dict[Same[Idg], int] = {}
-    where = [places.setdefault(Same(each), len(places)) for each in graphs]
-    return [each.value for each in places], where
+    where = [places.setdefault(Same(graph), len(places)) for graph in graphs]
+    return [place.value for place in places], where
 
 
 def checked_access(graph: Idg, number: int) -> int:
@@ -411,14 +418,13 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     """Return the edge from the source of *first* to the target of *second*, which starts where *first* ends."""
     between = [loop.name for loop in graph.loops_around[first.target]]
     iterations = dict(zip(between, second.iterations, strict=True))
-    through = tuple(each.replaced(iterations) for each in first.iterations)
+    through = tuple(iteration.replaced(iterations) for iteration in first.iterations)
     before = None if first.condition is None else in_terms_of(first.condition, iterations)
-    tests = [test for test in (second.condition, before) if test is not None]
     return replace(
         second,
         source=first.source,
         iterations=through,
-        condition=prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None),
+        condition=conjunction(second.condition, before),
         distance=distance(graph, first.source, second.target, through),
     )
 
@@ -435,6 +441,13 @@ def distance(graph: Idg, source: int, target: int, iterations: Sequence[Iteratio
             return (*found, int(source >= target))
         found.append(earlier)
     return tuple(found)
+
+
+OfLoops = Callable[[tuple[Loop, ...]], Iterable[int]]
+
+
+def _nothing(_: tuple[Loop, ...]) -> Iterable[int]:
+    return ()
 
 
 class Rewriting:
@@ -454,6 +467,23 @@ class Rewriting:
         added = Instruction(kind, "i32", subsystem, "", text, executions=executions, is_assumed=is_assumed)
         self.instructions += [added] * number
         return list(range(first, len(self.instructions)))
+
+    def body_with(self, before: OfLoops = _nothing, first: OfLoops = _nothing, last: OfLoops = _nothing) -> list[Item]:
+        """Return the body with instructions *before* each loop, and *first* and *last* in its body.
+
+        These are functions of the loop and the loops around it, outermost first, that return added instructions.
+        """
+
+        def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+            for item in body:
+                if isinstance(item, Loop):
+                    loops = (*around, item)
+                    yield from before(loops)
+                    yield replace(item, body=(*first(loops), *items(item.body, loops), *last(loops)))
+                else:
+                    yield item
+
+        return list(items(self.graph.body, ()))
 
     def rebuilt(self, body: Iterable[Item]) -> Idg:
         """Return the graph with all instructions and edges, and *body*."""

@@ -116,7 +116,7 @@ def _common_spans(read: CellAccess, write: CellAccess) -> tuple[Points, Points]:
 def _constant_cell(access: CellAccess) -> "_Cell | None":
     """Return the cell that *access* accesses; None if it depends on the iteration."""
     assert access.cells is not None
-    return None if any(each.terms for each in access.cells) else tuple(each.constant for each in access.cells)
+    return None if any(cell.terms for cell in access.cells) else tuple(cell.constant for cell in access.cells)
 
 
 def _together(found: Iterable[LastWrite]) -> list[LastWrite]:

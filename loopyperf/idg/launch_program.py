@@ -121,8 +121,8 @@ class PrivateElements:
     def __init__(self, kernel: Kernel, definitions: Iterable[Definition]) -> None:
         self._kernel = kernel
         self._defined: dict[int, list[Definition]] = {}
-        for each in definitions:
-            self._defined.setdefault(each.node, []).append(each)
+        for definition in definitions:
+            self._defined.setdefault(definition.node, []).append(definition)
 
     def defined(self, node: int, in_iterations: InIterations) -> tuple[Element, ...]:
         """Return the elements to which the result of instruction *node* is assigned."""
@@ -189,7 +189,7 @@ def _length(variable: TemporaryVariable) -> int | None:
     shape: Any = variable.shape
     lengths = _integers(cast("tuple[Any, ...]", shape)) if isinstance(shape, tuple) else None
     axis = vector_axis(variable)
-    return None if lengths is None else prod(each for place, each in enumerate(lengths) if place != axis)
+    return None if lengths is None else prod(length for place, length in enumerate(lengths) if place != axis)
 
 
 def _integers(values: Iterable[Any]) -> tuple[int, ...] | None:
@@ -246,7 +246,7 @@ class Translator:
         what = statement.what
         required = what.before if isinstance(what, Guard) else () if isinstance(what, Barrier) else what.predicates
         for predicate in required:
-            same = (each for each in self._guards if each[0] == predicate)
+            same = (guard for guard in self._guards if guard[0] == predicate)
             around = [each for each in same if statement.loops[: len(each[2].loops)] == each[2].loops]
             yield from around[-1:]
 
@@ -427,7 +427,7 @@ class ExecutedLaunch:
         values = dict(self.launch.sizes) | self.warp.host
         inames = frozenset[str]().union(*(draft.statement.inames for draft in self.program.drafts))
         lanes = iname_values(self.kernel, self.warp.warp, inames, self.launch.sizes)
-        return values | {name: int(each[0]) for name, each in lanes.items()}
+        return values | {name: int(lane[0]) for name, lane in lanes.items()}
 
     def in_iterations(self, expression: Any, statement: Statement) -> Any:
         """Return *expression* of loop variables and sizes in terms of the iterations of the loops around *statement*.

@@ -128,15 +128,13 @@ def _live_spans(text: ProgramText, edge: Edge) -> Sequence[Span]:
     inner = within[len(edge.distance) :] if edge.condition is None else ()
     last = text.span(inner[0]).stop if inner else target
     if not any(edge.distance):
-        return ((max(source, _before(text, edge)) if _is_constant(text.graph, edge.source) else source, last),)
+        is_constant = (
+            text.graph.instructions[edge.source].kind == Opcode.MOVE and not text.graph.definitions[edge.source]
+        )
+        return ((max(source, _before(text, edge)) if is_constant else source, last),)
     level = next(level for level, iterations in enumerate(edge.distance) if iterations)
     span = text.span(text.graph.loops_around[edge.source][level])
     return (source, span.stop), (span.start, last)
-
-
-def _is_constant(graph: Idg, place: int) -> bool:
-    """Return whether *place* moves a constant into a register."""
-    return graph.instructions[place].kind == Opcode.MOVE and not graph.definitions[place]
 
 
 def _before(text: ProgramText, edge: Edge) -> int:
@@ -180,9 +178,9 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
     for edge in graph.edges:
         if edge.through == Dependence.DATA and edge.operand is not None:
             operands.setdefault((edge.target, edge.operand), []).append(edge.source)
-    for sources in (each for each in operands.values() if len(each) > 1):
+    for sources in (operand for operand in operands.values() if len(operand) > 1):
         parts = {graph.instructions[source].part for source in sources}
-        of_parts = [[source for source in sources if graph.instructions[source].part == each] for each in parts]
+        of_parts = [[source for source in sources if graph.instructions[source].part == part] for part in parts]
         beside = len({(graph.instructions[each].kind, graph.instructions[each].text) for each in sources}) < len(parts)
         yield from of_parts if beside else [sources]
 

@@ -141,8 +141,10 @@ class LoopBounds:
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
         if (values := dimension_interval(domain, iname, usable)) is not None:
             return LoopBound((len(values),))
-        domain = given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
-        domain = self._slabs.within(domain, slabs)
+        points = isl.Set.from_basic_set(tied_to(domain, iname, usable))
+        assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(points.get_space())
+        points = points.align_params(assumed.get_space()).intersect_params(assumed.params())
+        domain = self._slabs.within(given(points, usable - {iname}), slabs)
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
         self._trips[iname, bounding, usable, slabs] = _Trips(trips)
@@ -154,10 +156,6 @@ class LoopBounds:
         is_known = all(value.is_cst() for _, value in pieces)
         has_or = any(where.n_basic_set() > 1 for where, _ in pieces[:-1])
         return LoopBound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)
-
-    def _assumed(self, domain: isl.BasicSet) -> isl.Set:
-        assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(domain.get_space())
-        return isl.Set.from_basic_set(domain).align_params(assumed.get_space()).intersect_params(assumed.params())
 
     def _in_words(self, name: str) -> str:
         tag = self._kernel.hardware_axes.get(name)
@@ -181,8 +179,8 @@ class _Trips:
 
     def at(self, values: Sequence[Integers]) -> Integers:
         """Return the trip count at parameter *values*, arrays that broadcast together; 0 where it is undefined."""
-        found = np.zeros(np.broadcast_shapes(*(each.shape for each in values)), dtype=np.int64)
-        named = {f"x{place}": each for place, each in enumerate(values)}
+        found = np.zeros(np.broadcast_shapes(*(value.shape for value in values)), dtype=np.int64)
+        named = {f"x{place}": value for place, value in enumerate(values)}
         for holds, number, divisor in self._pieces:
             found = np.where(holds(values), np.maximum(number.at(named) // divisor, 0), found)
         return found
@@ -265,10 +263,10 @@ class WorkItemTests:
         tested = points.coalesce().gist(grid)
         for place, tag in enumerate(axes):
             tested = tested.set_dim_name(SET, place, str(tag).replace(".", ""))
-        constraints = (each for part in tested.get_basic_sets() for each in part.get_constraints())
+        constraints = (constraint for part in tested.get_basic_sets() for constraint in part.get_constraints())
         return frozenset(
-            Predicate(str(each).partition(" : ")[2], holds=True, names=names_involved(each, SET, PARAM))
-            for each in constraints
+            Predicate(str(constraint).partition(" : ")[2], holds=True, names=names_involved(constraint, SET, PARAM))
+            for constraint in constraints
         )
 
 

@@ -98,7 +98,7 @@ def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambd
     Raises :class:`GraphError` for a subsystem that *timing* lacks.
     """
     if callable(timing) or isinstance(timing, Mapping):
-        return [waited_for(each, _looked_up(each, timing)) for each in instructions]
+        return [waited_for(instruction, _looked_up(instruction, timing)) for instruction in instructions]
     return [waited_for(each, lambdas) for each, lambdas in zip(instructions, timing, strict=True)]
 
 

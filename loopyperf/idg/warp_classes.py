@@ -23,11 +23,10 @@ from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, Vectoriz
 from loopy.kernel.instruction import InstructionBase
 from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.schedule import Barrier as BarrierItem
-from loopy.schedule import EnterLoop, RunInstruction, ScheduleItem, gather_schedule_block
 from loopy.symbolic import aff_to_expr, get_dependencies
 from numpy.typing import NDArray
 
-from loopyperf.counts.conditions import Guard, guards
+from loopyperf.counts.conditions import Guard, Scheduled, ScheduledLoop, scheduled
 from loopyperf.counts.generated_code import vector_loop
 from loopyperf.counts.memory_accesses import value_at
 from loopyperf.errors import ParameterError, UncountableError
@@ -212,69 +211,40 @@ class Nest:
 
 def nest_of(kernel: Kernel, launch: Launch) -> Nest:
     """Return the body of *launch* as an artificial loop of one iteration."""
-    whole = Nest("", is_unrolled=False)
-    _Reader(kernel, launch).fill(whole, launch.schedule, ())
-    return whole
+    tags_of, barriers, numbers = kernel.loopy_kernel.iname_tags_of_type, iter(launch.barriers), count()
 
-
-class _Reader:
-    """Reads the schedule of one launch."""
-
-    def __init__(self, kernel: Kernel, launch: Launch) -> None:
-        self.kernel, self.launch = kernel, launch
-        self.barriers = iter(launch.barriers)
-        self.numbers = count()
-        self.guards: dict[tuple[str, int], list[Guard]] = {}
-        for guard in guards(kernel, launch):
-            depth = sum(kernel.hardware_axes.get(name) is None for name in guard.inames - launch.host_inames)
-            self.guards.setdefault((guard.instruction.id, depth), []).append(guard)
-
-    def fill(self, nest: Nest, schedule: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
-        """Append the items of *schedule* to the body of *nest*, which is inside *loops*."""
-        place = 0
-        while place < len(schedule):
-            item, end = schedule[place], place + 1
-            if isinstance(item, EnterLoop):
-                _, end = gather_schedule_block(schedule, place)
-                self._add_loop(nest, item.iname, schedule[place:end], loops)
-            elif isinstance(item, RunInstruction):
-                self._add_guards(nest, [item], loops)
-                self._add_instruction(nest, self.kernel.loopy_kernel.id_to_insn[item.insn_id], loops)
-            elif isinstance(item, BarrierItem) and item.synchronization_kind == "local":
-                barrier = next(self.barriers)
-                self._append(nest, barrier, loops, barrier.inames | barrier.groups)
-            place = end
-
-    def _add_loop(self, nest: Nest, iname: str, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
-        """Append the loop over *iname* in *block*, or only its body if the loop is vectorized."""
-        if self.kernel.loopy_kernel.iname_tags_of_type(iname, VectorizeTag):
-            self.fill(nest, block[1:-1], loops)
-            return
-        self._add_guards(nest, block, loops)
-        inner = Nest(iname, is_unrolled(self.kernel.loopy_kernel, iname))
-        self.fill(inner, block[1:-1], (*loops, inner))
-        nest.body.append(inner)
-
-    def _add_guards(self, nest: Nest, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
-        first = next((item.insn_id for item in block if isinstance(item, RunInstruction)), "")
-        for guard in self.guards.pop((first, len(loops)), []):
-            self._append(nest, guard, loops, self.kernel.on_every_lane(self.launch, guard.inames))
-
-    def _add_instruction(self, nest: Nest, instruction: InstructionBase, loops: tuple[Nest, ...]) -> None:
-        """Append *instruction*, inside loops over the inames for which Loopy writes copies of it."""
-        vector = vector_loop(self.kernel, instruction)
-        inames = instruction.within_inames - {vector.iname if vector else ""}
-        for iname in sorted(inames.difference(outer.iname for outer in loops)):
-            if self.kernel.loopy_kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag)):
-                inner = Nest(iname, is_unrolled=True)
+    def add(nest: Nest, item: Scheduled, loops: tuple[Nest, ...]) -> None:
+        """Append *item* to *nest*, the innermost of *loops*; of a vectorized loop, only the body."""
+        if isinstance(item, ScheduledLoop):
+            inner = nest
+            if not tags_of(item.iname, VectorizeTag):
+                inner = Nest(item.iname, is_unrolled(kernel.loopy_kernel, item.iname))
                 nest.body.append(inner)
-                nest, loops = inner, (*loops, inner)
-        self._append(nest, instruction, loops, self.kernel.on_every_lane(self.launch, frozenset(inames)))
+                loops = (*loops, inner)
+            for each in item.body:
+                add(inner, each, loops)
+            return
+        if isinstance(item, BarrierItem):
+            what = next(barriers)
+            inames = what.inames | what.groups
+        elif isinstance(item, Guard):
+            what, inames = item, kernel.on_every_lane(launch, item.inames)
+        else:
+            vector = vector_loop(kernel, item)
+            what, own = item, item.within_inames - {vector.iname if vector else ""}
+            inames = kernel.on_every_lane(launch, frozenset(own))
+            # Loopy writes copies of the instruction for these inames.
+            for iname in sorted(own.difference(outer.iname for outer in loops)):
+                if tags_of(iname, (IlpBaseTag, VectorizeTag)):
+                    inner = Nest(iname, is_unrolled=True)
+                    nest.body.append(inner)
+                    nest, loops = inner, (*loops, inner)
+        nest.body.append(Statement(what, loops, inames, next(numbers)))
 
-    def _append(
-        self, nest: Nest, what: InstructionBase | Barrier | Guard, loops: tuple[Nest, ...], inames: frozenset[str]
-    ) -> None:
-        nest.body.append(Statement(what, loops, inames, next(self.numbers)))
+    whole = Nest("", is_unrolled=False)
+    for item in scheduled(kernel, launch):
+        add(whole, item, ())
+    return whole
 
 
 Loops = tuple[Nest, ...]
@@ -296,7 +266,7 @@ def naming(statement: Statement) -> Generator[None]:
 
 SET = isl.dim_type.set
 Number = DigitExpansion | ListedNumber
-MOST = 16
+MOST_CLASSES = 16
 """maximum number of classes per region; beyond it, its warps form one class with mean execution counts"""
 
 
@@ -454,7 +424,7 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[WarpKind]:
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
-    if len(alike) > MOST:
+    if len(alike) > MOST_CLASSES:
         yield WarpKind(piece, warps, _middle(piece), is_uniform=False, numbers=tuple(varying))
         return
     beside = Points(without_dimensions(piece, axes)).number

@@ -331,21 +331,21 @@ def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
 
 def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[Predicate]:
     """Yield the source-level conditions on the work-item under which *draft* executes."""
-    for each in draft.step.conditions:
-        inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
+    for condition in draft.step.conditions:
+        inames = get_dependencies(condition.expression) & executed.kernel.loopy_kernel.all_inames()
         tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axes.get(name)) is not None}
-        if executed.kernel.is_known(each.expression) and tags:
+        if executed.kernel.is_known(condition.expression) and tags:
             words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
-            written = substitute(each.expression, words)
-            yield Predicate(str(written), each.holds, frozenset(get_dependencies(written)))
+            written = substitute(condition.expression, words)
+            yield Predicate(str(written), condition.holds, frozenset(get_dependencies(written)))
 
 
 def _on_data(draft: Draft, conditions: Conditions) -> Iterator[DataCondition]:
     """Yield the *conditions* on data under which *draft* executes."""
-    for each in conditions:
-        found = draft.evaluations[each.expression]
+    for condition in conditions:
+        found = draft.evaluations[condition.expression]
         iterations: Iterator[Iteration] = (Affine(((nest.iname, 1),)) for nest in found.loops)
-        yield DataCondition(plain_text(each.expression), each.holds, found.version, tuple(iterations))
+        yield DataCondition(plain_text(condition.expression), condition.holds, found.version, tuple(iterations))
 
 
 def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:
@@ -375,7 +375,7 @@ def _symbolic_address(executed: ExecutedLaunch, draft: Draft) -> Polynomial[Symb
 
 def _elements(executed: ExecutedLaunch, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:
     ref = draft.reference
-    if ref is None or not all(get_dependencies(each) <= executed.kernel.known_names for each in ref.index):
+    if ref is None or not all(get_dependencies(index) <= executed.kernel.known_names for index in ref.index):
         return None
     apart = strides(executed.kernel, ref, executed.launch.sizes)
     return sum((stride * each for stride, each in zip(apart, ref.index, strict=True)), 0)

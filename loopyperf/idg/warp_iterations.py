@@ -17,6 +17,7 @@ from loopyperf.idg.warp_classes import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.expressions import conjunction
 from loopyperf.polyhedral.points import Box, Points, fixed, without_dimensions
 from loopyperf.polyhedral.sets import SetMemory, as_int
 
@@ -293,8 +294,7 @@ def condition_on(iterations: Points, everywhere: Points, loops: Sequence[Nest]) 
     if iterations is everywhere:
         return None
     if iterations.box is not None and everywhere.box is not None:
-        tests = list(_tests(iterations.box, everywhere.box, loops))
-        return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
+        return conjunction(*_tests(iterations.box, everywhere.box, loops))
     if everywhere.set.is_subset(iterations.set):
         return None
     among = iterations.set.gist(everywhere.set)

@@ -24,6 +24,8 @@ from loopy.kernel.instruction import Assignment, CInstruction, InstructionBase, 
 from loopy.symbolic import SubstitutionMapper, TypeCast, WalkMapper, get_dependencies, isl_set_from_expr
 from loopy.types import LoopyType
 
+from loopyperf.polyhedral.sets import parameters_of
+
 
 def values_of_temporaries(kernel: LoopKernel, instructions: Sequence[InstructionBase]) -> dict[str, Any]:
     """Return temporary -> its value, free of other temporaries; *instructions* are in execution order.
@@ -105,22 +107,17 @@ def plain_scalars(kernel: LoopKernel, candidates: Collection[str]) -> frozenset[
     while waiting:
         name = waiting.pop()
         if name in kernel.temporary_variables:
-            found = {each for writer in kernel.writer_map().get(name, ()) for each in _read(kernel, writer)} - deciding
+            writers = (kernel.id_to_insn[writer] for writer in kernel.writer_map().get(name, ()))
+            found = frozenset[str]().union(*(writer.read_dependency_names() for writer in writers)) - deciding
             deciding |= found
             waiting += found
     return frozenset(candidates) - deciding
 
 
-def _read(kernel: LoopKernel, writer: str) -> frozenset[str]:
-    return frozenset(kernel.id_to_insn[writer].read_dependency_names())
-
-
 def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
     """Yield the names in loop bounds, conditions, addresses and lengths."""
     for constraints in (*kernel.domains, kernel.assumptions):
-        for name, (kind, place) in constraints.get_var_dict(isl.dim_type.param).items():
-            if constraints.involves_dims(kind, place, 1):
-                yield name
+        yield from parameters_of(constraints)
     for variable in (*kernel.args, *kernel.temporary_variables.values()):
         if isinstance(variable, ArrayBase):
             yield from frozenset[str]().union(*names_in_array(variable))
@@ -219,9 +216,7 @@ def with_layout(kernel: LoopKernel, layout: Layout, left_out: Collection[str]) -
 def _used_otherwise(kernel: LoopKernel) -> Iterator[str]:
     """Yield the names used anywhere but in the assumptions and in the strides and offsets of array arguments."""
     for domain in kernel.domains:
-        for name, (kind, place) in domain.get_var_dict(PARAM).items():
-            if domain.involves_dims(kind, place, 1):
-                yield name
+        yield from parameters_of(domain)
     for instruction in kernel.instructions:
         yield from instruction.read_dependency_names()
     for variable in (*kernel.args, *kernel.temporary_variables.values()):

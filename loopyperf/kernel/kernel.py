@@ -43,7 +43,7 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
 """Loopy targets that qualify memory accesses as volatile"""
-NAMED = 4
+MOST_NAMED = 4
 """maximum number of strides and offsets listed in a note"""
 
 
@@ -130,7 +130,7 @@ class Kernel:
         found: list[str] = []
         if self.contiguous:
             first = next(iter(self.contiguous))
-            stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
+            stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), MOST_NAMED)
             found.append(f"arrays are assumed contiguous: {stated}; set size {first!r} for another layout")
         if without_code := self._types_without_code:
             target = type(self.loopy_kernel.target).__name__
@@ -143,7 +143,7 @@ class Kernel:
         registry = self.loopy_kernel.target.get_dtype_registry()
         variables: list[Any] = [*self.loopy_kernel.args, *self.loopy_kernel.temporary_variables.values()]
         found: dict[str, None] = {}
-        for dtype in dict.fromkeys(each.dtype for each in variables):
+        for dtype in dict.fromkeys(variable.dtype for variable in variables):
             try:
                 registry.dtype_to_ctype(dtype)
             except ValueError:
@@ -170,8 +170,8 @@ class Kernel:
         if not found:
             return ()
         return (
-            f"indices of {listed(found, NAMED)} exceed {kernel.index_dtype.numpy_dtype} at these sizes, so the kernel "
-            "accesses wrong elements; use lp.make_kernel(..., index_dtype=np.int64)",
+            f"indices of {listed(found, MOST_NAMED)} exceed {kernel.index_dtype.numpy_dtype} at these sizes, so the "
+            "kernel accesses wrong elements; use lp.make_kernel(..., index_dtype=np.int64)",
         )
 
     def is_known(self, expression: Any) -> bool:
@@ -416,7 +416,7 @@ def group_of(kernel: Kernel) -> Group:
     """
     return Group(
         _work_items(kernel.loopy_kernel, kernel.values),
-        max((each.local_memory or 0 for each in kernel.launches), default=0),
+        max((launch.local_memory or 0 for launch in kernel.launches), default=0),
     )
 
 
@@ -441,7 +441,7 @@ def _work_items(kernel: LoopKernel, values_of: Callable[[str], range | None]) ->
 def _declared(kernel: LoopKernel) -> Iterator[int]:
     """Yield the bytes of local memory of each instruction, lower bounds for its launch."""
     variables = kernel.temporary_variables.values()
-    local = [each for each in variables if each.address_space == AddressSpace.LOCAL]
+    local = [variable for variable in variables if variable.address_space == AddressSpace.LOCAL]
     if local and all(isinstance(each.dtype, LoopyType) for each in local):
         for instruction in kernel.instructions:
             yield local_memory(kernel, [instruction]) or 0

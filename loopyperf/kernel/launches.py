@@ -38,7 +38,7 @@ SUBJECTS = "<subjects>"
 """placeholder for the list of subjects in a sentence"""
 NAME = "<name>"
 """placeholder for the name of the first array in a sentence, as in an example of what to pass"""
-NAMED = 3
+MOST_NAMED = 3
 """maximum number of arrays listed in a sentence"""
 
 
@@ -73,8 +73,8 @@ def sentences(assumed: Iterable[Assumed]) -> tuple[str, ...]:
 def _listed(subjects: Mapping[str, Iterable[str]]) -> str:
     """Return the first subject of each name, and the number of others."""
     parts = [_first_of(list(each)) for each in subjects.values()]
-    more = len(parts) - NAMED
-    return ", ".join(parts[:NAMED]) + (f" and {more} more array{'s' * (more > 1)}" if more > 0 else "")
+    more = len(parts) - MOST_NAMED
+    return ", ".join(parts[:MOST_NAMED]) + (f" and {more} more array{'s' * (more > 1)}" if more > 0 else "")
 
 
 def _first_of(subjects: list[str]) -> str:
@@ -140,9 +140,9 @@ class Launch:
         """Return an assumption for each instruction that does not use all axes; Loopy cannot generate its code."""
         axes = set(self.numbering.values())
         used = {
-            each.id: {self.numbering[iname] for iname in each.within_inames if iname in self.numbering}
-            for each in self.instructions
-            if not isinstance(each, NoOpInstruction)
+            instruction.id: {self.numbering[iname] for iname in instruction.within_inames if iname in self.numbering}
+            for instruction in self.instructions
+            if not isinstance(instruction, NoOpInstruction)
         }
         return tuple(Assumption(ADDED_AXES, name, name) for name, own in used.items() if own != axes)
 
@@ -168,12 +168,7 @@ def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
             outer.pop()
 
 
-def _launch(
-    kernel: LoopKernel,
-    name: str,
-    block: Sequence[ScheduleItem],
-    host_loops: tuple[str, ...],
-) -> Launch:
+def _launch(kernel: LoopKernel, name: str, block: Sequence[ScheduleItem], host_loops: tuple[str, ...]) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
     numbering = dict(_numbering(kernel, instructions))
     spans = _spans(kernel, numbering)

@@ -4,20 +4,18 @@ Loopy's errors become one line. Loopy prints the whole program when a check fail
 output.
 """
 
-import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from inspect import currentframe
-from threading import Lock, get_ident
+from contextvars import ContextVar
 from typing import Any, cast
 
 import islpy as isl
 import loopy as lp
 import pymbolic.primitives as prim
-from loopy import check
+from loopy import check, isl_helpers, schedule
 from loopy.diagnostic import LoopyError, UnscheduledInstructionError
-from loopy.kernel import KernelState, LoopKernel, tools
+from loopy.kernel import KernelState, LoopKernel, creation, tools
 from loopy.kernel.array import ArrayBase, VectorArrayDimTag
 from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import Assignment, CallInstruction, InstructionBase
@@ -221,56 +219,30 @@ def _no_code(kernel: LoopKernel, error: Exception) -> KernelError:
 
 
 # {{{ suppressing Loopy's output
+#
+# Some modules of Loopy print a whole program before they raise an exception.
 
-_lock = Lock()
-_held: dict[int, list[str]] = {}
-"""thread inside :func:`without_dumps` -> Loopy's output in that thread"""
+_is_silent = ContextVar("_is_silent", default=False)
 
 
-class _HeldBack:
-    """Standard output that holds back Loopy's output inside :func:`without_dumps`."""
+def _print(*arguments: Any, **options: Any) -> None:
+    """Print, except inside :func:`without_dumps`."""
+    if not _is_silent.get():
+        print(*arguments, **options)  # noqa: T201
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
 
-    def write(self, text: str) -> int:
-        """Write *text*, or hold it back if a Loopy module prints it inside :func:`without_dumps`."""
-        held, frame = _held.get(get_ident()), currentframe()
-        printing = frame.f_back if frame is not None else None
-        if held is None or printing is None or not str(printing.f_globals.get("__name__")).startswith("loopy."):
-            return self.stream.write(text)
-        held.append(text)
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
+for _module in (check, creation, isl_helpers, schedule, tools):
+    vars(_module)["print"] = _print
 
 
 @contextmanager
 def without_dumps() -> Generator[None]:
-    """Hold back Loopy's output, and drop it if an exception is raised: failed checks print the whole program.
-
-    Output of other modules and other threads is not affected.
-    """
-    thread = get_ident()
-    if thread in _held:
-        yield
-        return
-    with _lock:
-        if not _held:
-            sys.stdout = cast("Any", _HeldBack(sys.stdout))
-        _held[thread] = []
-    printed: list[str] = []
+    """Suppress the programs that Loopy prints if a check fails; other output is not affected."""
+    token = _is_silent.set(True)
     try:
         yield
-        printed = _held[thread]
     finally:
-        with _lock:
-            del _held[thread]
-            if not _held and isinstance(sys.stdout, _HeldBack):
-                sys.stdout = sys.stdout.stream
-        if printed:
-            sys.stdout.write("".join(printed))
+        _is_silent.reset(token)
 
 
 # }}}

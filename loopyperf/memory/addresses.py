@@ -14,6 +14,7 @@ from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
 from loopyperf.counts.item import STRIDE_CLASSES, MemorySpace
+from loopyperf.counts.lanes import index_values
 from loopyperf.counts.memory_accesses import Reference, element_strides, known_shape, value_at
 from loopyperf.counts.sizes import BITS, BOUND, CONSECUTIVE, PERMUTATION, check_pattern, sizes_in_words, window_of
 from loopyperf.display import Note, NoteKind
@@ -21,7 +22,7 @@ from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warp_classes import Integers
 from loopyperf.idg.warp_iterations import WarpIterations
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
-from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
+from loopyperf.memory.index_values import data_of, index_periods, lane_axes_of_data
 from loopyperf.memory.residues import AddressStride, Loops
 from loopyperf.memory.rows import APART, RowIndex, Visit, followed, is_data, row_index
 from loopyperf.memory.sectors import LINE, SECTOR
@@ -203,9 +204,7 @@ def _offset(ref: Reference, iterations: WarpIterations) -> tuple[Any, tuple[Assu
         return offset, ()
     return 0, (
         Assumption(
-            f"start of {SUBJECTS} in its buffer is unknown; assumed a multiple of {LINE} bytes",
-            ref.array,
-            ref.array,
+            f"start of {SUBJECTS} in its buffer is unknown; assumed a multiple of {LINE} bytes", ref.array, ref.array
         ),
     )
 

@@ -29,9 +29,8 @@ from loopyperf.memory.touched_sectors import (
     times,
     total_cells,
     touched_by,
-    touched_by_boxes,
 )
-from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
+from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, plain_box
 from loopyperf.polyhedral.points import Box, points_listed, values_along, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
@@ -98,7 +97,7 @@ class ArrayAccess:
     def divided(self, number: int) -> "ArrayAccess":
         """Return the access with all distances divided by *number*, a divisor of all of them."""
         most = None if self.most is None else self.most.times(Fraction(1, number))
-        axes = tuple(each // number for each in self.axes)
+        axes = tuple(axis // number for axis in self.axes)
         return replace(self, width=self.width // number, axes=axes, most=most)
 
 
@@ -146,7 +145,6 @@ class _Access:
     def __init__(self, access: ArrayAccess, number: int) -> None:
         self.made_of, self.number = access, number
         self._box = plain_box(access.points)
-        self._outputs = None if access.cells is None else plain_outputs(access.cells)
         self.statements = {
             None: frozenset((*access.load, *access.store)),
             "load": frozenset(access.load),
@@ -187,13 +185,6 @@ class _Access:
             for name, along in zip(self.made_of.inames, self._box, strict=True)
         )
 
-    def box_in(self, window: Window) -> Box | None:
-        """Return the indices of the cells accessed in *window*; None if they are empty or not a box."""
-        values = self.values_in(window)
-        if values is None or self._outputs is None or not all(map(len, values)):
-            return None
-        return box_image(self._outputs, values)
-
     def is_in(self, part: Collection[int], kind: str | None = None) -> bool:
         """Return whether a statement of *part* is of *kind*; without a kind, whether it loads or stores."""
         return not self.statements[kind].isdisjoint(part)
@@ -209,9 +200,9 @@ class WorkingSets:
         self._accesses: dict[tuple[str, tuple[int, ...], str], list[_Access]] = {}
         self._known: dict[tuple[object, ...], dict[str, Touched]] = {}
         self._together: dict[tuple[object, ...], Touched] = {}
-        for each in footprints.accesses:
-            of_array = self._accesses.setdefault((each.array, each.axes, each.base), [])
-            of_array.append(_Access(each, len(of_array)))
+        for access in footprints.accesses:
+            of_array = self._accesses.setdefault((access.array, access.axes, access.base), [])
+            of_array.append(_Access(access, len(of_array)))
 
     def touched(
         self, part: Part, window: Window, array: str | None = None, kind: str | None = None
@@ -257,7 +248,7 @@ class WorkingSets:
     def _at_once(self, loop: StatementLoop, window: Window, iterations: int, kind: str | None) -> dict[str, Touched]:
         here = [item for item in loop.body if isinstance(item, int)]
         touched = self.touched(here, window, kind=kind)
-        found = {array: each.times(iterations) for array, each in touched.items()}
+        found = {array: amount.times(iterations) for array, amount in touched.items()}
         for inner in (item for item in loop.body if not isinstance(item, int)):
             values = self.values(inner, window)
             one = {**window, inner.iname: middle(values, 1)}
@@ -283,7 +274,7 @@ class WorkingSets:
         found: dict[str, Touched] = {}
         program = _statements(self.program)
         for (array, axes, base), accesses in self._accesses.items():
-            here = [each for each in accesses if each.is_in(program, kind) and each.made_of.cells is not None]
+            here = [access for access in accesses if access.is_in(program, kind) and access.made_of.cells is not None]
             if not here:
                 continue
             if base:
@@ -294,7 +285,7 @@ class WorkingSets:
                     amount, more, together = (_Draws(here, axes, each).touched() for each in (one, two, one | two))
                     amount += more - together
             elif all(each.where(window) == each.where(other) for each in here):
-                amount = _touched_by(here, window, axes)
+                amount = touched_by(_cells_of(here, window), axes, here[0].made_of.width)
             else:
                 cells = (_cells_of(here, each) for each in (window, other))
                 amount = touched_by(reduce(isl.Set.intersect, cells), axes, here[0].made_of.width)
@@ -316,11 +307,9 @@ class WorkingSets:
             if known:
                 key = (array, axes, base, tuple([(access.number, access.where(window)) for access in known]))
                 if key not in self._together:
-                    self._together[key] = (
-                        _Draws(known, axes, _cells_of(known, window)).touched()
-                        if base
-                        else _touched_by(known, window, axes)
-                    )
+                    cells, width = _cells_of(known, window), known[0].made_of.width
+                    draws = _Draws(known, axes, cells) if base else None
+                    self._together[key] = touched_by(cells, axes, width) if draws is None else draws.touched()
                 amount += self._together[key]
             for access in here:
                 if access.made_of.cells is None:
@@ -332,19 +321,9 @@ class WorkingSets:
         return found
 
 
-def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]) -> Touched:
-    """Return the memory that *accesses* of one array touch in *window*, counting overlaps once."""
-    width = accesses[0].made_of.width
-    boxes = [box for each in accesses if (box := each.box_in(window)) is not None]
-    known = touched_by_boxes(boxes, axes, width) if len(boxes) == len(accesses) else None
-    if known is not None:
-        return known
-    return touched_by(_cells_of(accesses, window), axes, width)
-
-
 def _cells_of(accesses: Iterable[_Access], window: Window) -> isl.Set:
     """Return the indices of the cells that *accesses* of one array touch in *window*."""
-    return reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
+    return reduce(isl.Set.union, (access.restricted(window).apply(access.cells) for access in accesses))
 
 
 @lru_cache(256)
@@ -473,7 +452,7 @@ class LayerConditions:
 
     def _held(self, touched: ByArray) -> Fraction:
         """Return the share of the *touched* memory that the cache still holds when it is touched again."""
-        needed = sum(each.lines for each in touched.values()) * LINE
+        needed = sum(amount.lines for amount in touched.values()) * LINE
         share = Fraction(self.capacity) / needed if needed else Fraction(1)
         return min(share, Fraction(1)).limit_denominator(PARTS)
 

@@ -1,24 +1,22 @@
-"""Values of indices in many iterations and all lanes at once, and their periods along loops."""
+"""Periods of indices along loops, and the data in indices."""
 
 import operator
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, reduce
+from functools import lru_cache
 from math import lcm
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pymbolic.primitives as prim
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.symbolic import DependencyMapper, get_dependencies
 from pymbolic.mapper import Mapper
-from pymbolic.mapper.evaluator import EvaluationMapper
 
+from loopyperf.counts.lanes import index_values
 from loopyperf.counts.memory_accesses import scaled_by_data
-from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.memory.residues import TooManyOffsetsError
 
-KNOWN = 1 << 9
+CACHED_INDICES = 1 << 9
 """expressions whose variables are cached"""
 Periods = Mapping[str, int]
 """loop -> iterations after which an index grows by a constant, whatever its value"""
@@ -26,61 +24,6 @@ Periods = Mapping[str, int]
 
 class NotPeriodicError(TooManyOffsetsError):
     """An index that is neither affine in the loops nor becomes so by integer divisions alone."""
-
-
-# {{{ values
-
-
-def index_values(expression: Any, values: Mapping[str, Any]) -> Any:
-    """Return *expression* at *values* of its variables: integers, or arrays that broadcast together.
-
-    Data has no value here and counts as zero.
-    """
-    with np.errstate(divide="ignore"):  # in the branch that does not execute
-        evaluate = _Values(dict(values))
-        return evaluate(expression)
-
-
-class _Values(EvaluationMapper[Any]):
-    """Evaluates expressions on arrays: both branches of a condition first, then the selection."""
-
-    def map_variable(self, expr: prim.Variable) -> Any:
-        return self.context.get(expr.name, 0)
-
-    def map_subscript(self, expr: prim.Subscript) -> Any:
-        return 0
-
-    def map_call(self, expr: prim.Call) -> Any:
-        return 0
-
-    def map_type_cast(self, expr: Any) -> Any:
-        return self.rec(expr.child)
-
-    map_type_annotation = map_type_cast
-
-    def map_if(self, expr: prim.If) -> Any:
-        return cast("Any", np.where(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_)))
-
-    def map_min(self, expr: prim.Min) -> Any:
-        return reduce(np.minimum, map(self.rec, expr.children))
-
-    def map_max(self, expr: prim.Max) -> Any:
-        return reduce(np.maximum, map(self.rec, expr.children))
-
-    def map_logical_and(self, expr: prim.LogicalAnd) -> Any:
-        return reduce(np.logical_and, map(self.rec, expr.children))
-
-    def map_logical_or(self, expr: prim.LogicalOr) -> Any:
-        return reduce(np.logical_or, map(self.rec, expr.children))
-
-    def map_logical_not(self, expr: prim.LogicalNot) -> Any:
-        return np.logical_not(self.rec(expr.child))
-
-    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        raise UncountableError(f"cannot compute addresses of an index with {expr} ({type(expr).__name__})")
-
-
-# }}}
 
 
 # {{{ periods
@@ -179,7 +122,7 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
     return frozenset(names)
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_INDICES)
 def _leaves(expression: Any) -> frozenset[Any]:
     """Return the variables of *expression*; loaded values and function calls are single leaves."""
     return frozenset(DependencyMapper(include_subscripts=True, include_calls=True)(expression))

@@ -28,7 +28,7 @@ from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.residues import AddressStride, Places, TooManyOffsetsError, Visits, iterations_by_offset, visited
 from loopyperf.memory.sectors import (
-    KNOWN,
+    CACHED_ACCESSES,
     LINE,
     WORD,
     BankAccess,
@@ -99,7 +99,7 @@ class AccessPattern:
     def assumptions(self) -> tuple[Assumption, ...]:
         """Return the assumptions about addresses that depend on data, and about sampled iterations."""
         is_affine = self.addresses.steps is not None
-        if is_affine or not any(isinstance(each, Visits) and each.is_sample for each in self._places.values()):
+        if is_affine or not any(isinstance(place, Visits) and place.is_sample for place in self._places.values()):
             return self.addresses.assumed
         sentence = f"addresses have no short period ({SUBJECTS}); sectors are means over sampled iterations"
         return (*self.addresses.assumed, self.reference.assumption(sentence))
@@ -187,7 +187,7 @@ def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAcc
     return replace(sectors, wavefronts=banks.wavefronts if kind.is_load else max(banks.wavefronts, sectors.lines))
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_ACCESSES)
 def _affine_profile(
     activities: tuple[Activity, ...], steps: tuple[int, ...], first: bytes, kind: _Kind
 ) -> AccessProfile:
@@ -310,7 +310,7 @@ class LaunchProfile:
     @property
     def times(self) -> int:
         """Return the number of executions by loops on the host."""
-        warps = sum(each.warps for each in self.classes)
+        warps = sum(warp_class.warps for warp_class in self.classes)
         return warps // (self.groups * self.warps_per_group) if warps else 0
 
     @property
@@ -321,13 +321,13 @@ class LaunchProfile:
     @property
     def shares(self) -> Mapping[int, float]:
         """Return class number -> share of all warps."""
-        every = sum(each.warps for each in self.classes)
-        return {number: each.warps / every for number, each in enumerate(self.classes)}
+        every = sum(warp_class.warps for warp_class in self.classes)
+        return {number: warp_class.warps / every for number, warp_class in enumerate(self.classes)}
 
     @property
     def middle(self) -> Mapping[int, int]:
         """Return class number -> warps, in the most frequent kind of group that contains the most accessing class."""
-        number = next(number for number, each in enumerate(self.classes) if each is self.accessing)
+        number = next(number for number, warp_class in enumerate(self.classes) if warp_class is self.accessing)
         groups = {group: 0.0 for group, warps in enumerate(self.dispatch.classes) if number in dict(warps)}
         for times, order in self.dispatch.executions:
             for run in order:
@@ -340,7 +340,7 @@ class LaunchProfile:
         """Return the most frequent of the classes with many accesses: if groups differ, most warps may be idle."""
         if self.dispatch.is_uniform:
             return self.representative
-        accesses = [each.warps * each.executed_accesses for each in self.classes]
+        accesses = [warp_class.warps * warp_class.executed_accesses for warp_class in self.classes]
         return next(each for each, number in zip(self.classes, accesses, strict=True) if 2 * number >= max(accesses))
 
 

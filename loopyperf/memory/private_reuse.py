@@ -160,12 +160,12 @@ class _Walk:
     _number: int = 0
 
     def __post_init__(self) -> None:
-        for place, each in enumerate(self.graph.instructions):
-            if each.subsystem == MemorySpace.PRIVATE:
-                known = each.address
+        for place, instruction in enumerate(self.graph.instructions):
+            if instruction.subsystem == MemorySpace.PRIVATE:
+                known = instruction.address
                 is_affine = known is not None and all(isinstance(variable, str) for variable, _ in known.terms)
                 self._affine[place] = cast("Affine[str]", known) if is_affine else None
-                self._tests[place] = None if each.condition is None else test_of(each.condition)
+                self._tests[place] = None if instruction.condition is None else test_of(instruction.condition)
 
     def through(self, body: Sequence[Item], iterations: Mapping[str, int], executions: float) -> None:
         """Append the accesses of *body* in *iterations*; each represents *executions*."""

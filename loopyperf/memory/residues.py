@@ -14,7 +14,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.warp_classes import Integers
 from loopyperf.polyhedral.points import Box, Points, points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
-from loopyperf.polyhedral.sets import as_int, tied_together
+from loopyperf.polyhedral.sets import as_int, groups, tied_together
 
 # {{{ iterations that are visited one by one: all of them or, if there are too many, a sample
 #
@@ -58,7 +58,7 @@ def listed_iterations(iterations: Points, most: int) -> Integers | None:
     if sum(prod(map(len, box)) for box in iterations.boxes) > most:
         return None
     values = ([np.arange(each.start, each.stop, dtype=np.int64) for each in box] for box in iterations.boxes)
-    grids = (np.stack(np.meshgrid(*each, indexing="ij"), axis=-1) for each in values)
+    grids = (np.stack(np.meshgrid(*value, indexing="ij"), axis=-1) for value in values)
     return np.concatenate([grid.reshape(-1, grid.shape[-1]) for grid in grids])
 
 
@@ -70,7 +70,7 @@ def sampled(iterations: Points) -> Visits:
     parts = [max(1, SAMPLE * size // sum(sizes)) for size in sizes]
     values = np.concatenate([_of_box(box, part) for box, part in zip(iterations.boxes, parts, strict=True)])
     shares = zip(sizes, parts, strict=True)
-    return Visits(values, [times for size, part in shares for times in _dealt(size, [1] * part)], is_sample=True)
+    return Visits(values, [times for size, part in shares for times in _apportioned(size, [1] * part)], is_sample=True)
 
 
 def _of_box(box: Box, number: int) -> Integers:
@@ -95,7 +95,7 @@ def _of_tied(iterations: isl.Set) -> Visits:
             weight *= last + 1 - first
         rows.append(row)
         weights.append(weight)
-    return Visits(np.array(rows, dtype=np.int64), _dealt(number_of_points(iterations), weights), is_sample=True)
+    return Visits(np.array(rows, dtype=np.int64), _apportioned(number_of_points(iterations), weights), is_sample=True)
 
 
 def _spread(number: int, dimensions: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -105,7 +105,7 @@ def _spread(number: int, dimensions: int) -> np.ndarray[tuple[int, int], np.dtyp
     return (parts + random.random((number, dimensions))) / number
 
 
-def _dealt(number: int, weights: Sequence[int]) -> list[int]:
+def _apportioned(number: int, weights: Sequence[int]) -> list[int]:
     """Split *number* into integers in proportion to *weights*."""
     ends = [number * each // sum(weights) for each in accumulate(weights, initial=0)]
     return [after - before for before, after in pairwise(ends)]
@@ -225,21 +225,14 @@ def _independent(iterations: Points) -> Iterator[tuple[Sequence[int], Points]]:
         yield from (([loop], Points((values,))) for loop, values in enumerate(iterations.box))
         return
     every = range(iterations.set.dim(SET))
-    groups = _tied(iterations.set)
+    ties = (group for part in iterations.set.get_basic_sets() for group in groups(part))
+    tied = tied_together(len(every), [group.intersection(every) for group in ties])
     parts = [
-        Points(without_dimensions(iterations.set, [loop for loop in every if loop not in group])) for group in groups
+        Points(without_dimensions(iterations.set, [loop for loop in every if loop not in group])) for group in tied
     ]
-    if len(groups) > 1 and prod(part.number for part in parts) != iterations.number:
-        groups, parts = [list(every)], [iterations]
-    yield from zip(groups, parts, strict=True)
-
-
-def _tied(iterations: isl.Set) -> list[list[int]]:
-    """Return the loops of *iterations* in groups connected by common constraints."""
-    number = iterations.dim(SET)
-    constraints = (each for basic in iterations.get_basic_sets() for each in basic.get_constraints())
-    ties = [[loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints]
-    return tied_together(number, ties)
+    if len(tied) > 1 and prod(part.number for part in parts) != iterations.number:
+        tied, parts = [list(every)], [iterations]
+    yield from zip(tied, parts, strict=True)
 
 
 # }}}

@@ -23,13 +23,14 @@ from loopy.symbolic import (
 )
 
 from loopyperf.counts.conditions import ALWAYS, Condition, Conditions
+from loopyperf.counts.lanes import index_values
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory_accesses import element_strides, reference, scaled_by_data, symbolic_strides
 from loopyperf.counts.sizes import CONSECUTIVE, CONSTANT, PERMUTATION, window_of
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
-from loopyperf.memory.index_values import data_of, inames_of_data, index_values
+from loopyperf.memory.index_values import data_of, inames_of_data
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.sets import as_int
 
@@ -89,7 +90,9 @@ def row_index(visit: Visit, index: Any) -> RowIndex | None:
     length = _length(visit, within)
     if length is None or not passed & loops.by_data or passed & rows:
         return None
-    return RowIndex(within, _number(visit, written), rows, length)
+    # The start of the row is loaded from this position, unless there are several.
+    starts = {_place(visit, lookup) for lookup in _looked_up(kernel, written, loops.starts)}
+    return RowIndex(within, starts.pop() if len(starts) == 1 else None, rows, length)
 
 
 def in_rows(visit: Visit, index: Any, distance: int) -> list[tuple[Any, int]] | None:
@@ -140,12 +143,6 @@ def _reached(visit: Visit, index: Any) -> isl.Set | None:
 
 
 # {{{ row numbers
-
-
-def _number(visit: Visit, written: Any) -> Any | None:
-    """Return the position, in elements, from which the start of the row is loaded; None if it is not unique."""
-    places = {_place(visit, each) for each in _looked_up(visit.kernel, written, visit.loops.starts)}
-    return places.pop() if len(places) == 1 else None
 
 
 def _looked_up(kernel: Kernel, written: Any, starts: Starts) -> Iterator[Any]:
@@ -315,11 +312,8 @@ def loaded_values(kernel: Kernel, index: Any) -> frozenset[Any]:
     """Return the loaded and computed values in *index*, except those that only decide between branches."""
     finder = _Values(include_subscripts=True, include_calls=True)
     leaves = finder(with_values(index, kernel.integer_temporaries))
-    return frozenset(each for each in leaves if not isinstance(each, prim.Variable) or each.name in _computed(kernel))
-
-
-def _computed(kernel: Kernel) -> Mapping[str, Any]:
-    return kernel.loopy_kernel.temporary_variables
+    computed = kernel.loopy_kernel.temporary_variables
+    return frozenset(leaf for leaf in leaves if not isinstance(leaf, prim.Variable) or leaf.name in computed)
 
 
 class _Values(DependencyMapper[[]]):

@@ -19,7 +19,7 @@ SECTOR = 32
 """bytes"""
 LINE = 128
 """bytes; moving the base address by whole lines changes nothing here"""
-KNOWN = 1 << 9
+CACHED_ACCESSES = 1 << 9
 """cached accesses; most accesses of a kernel are equal up to their start"""
 
 Coalescing = Literal["idle", "broadcast", "coalesced", "misaligned", "strided", "scattered"]
@@ -87,15 +87,15 @@ def from_first(addresses: Integers, block: int) -> bytes:
     return (addresses.astype(np.int64) - first).tobytes()
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_ACCESSES)
 def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
     addresses = np.frombuffer(lanes, dtype=np.int64)
     starts = np.unique(addresses)
-    sectors = _blocks(starts, element_bytes, SECTOR)
+    sectors = touched_blocks(starts, element_bytes, SECTOR)
     return SectorAccess(
         lanes=len(addresses),
         sectors=sectors,
-        lines=_blocks(starts, element_bytes, LINE),
+        lines=touched_blocks(starts, element_bytes, LINE),
         requested=len(addresses) * element_bytes,
         distinct=_distinct_bytes(starts, element_bytes),
         alignment=gcd(int(starts[0]), LINE) if len(starts) else LINE,
@@ -104,7 +104,7 @@ def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
     )
 
 
-def _blocks(starts: Integers, element_bytes: int, block: int) -> int:
+def touched_blocks(starts: Integers, element_bytes: int, block: int) -> int:
     """Return the number of aligned blocks of *block* bytes that elements at *starts* touch."""
     inside = [*range(0, element_bytes, block), element_bytes - 1]
     return len(np.unique(np.concatenate([(starts + offset) // block for offset in inside])))
@@ -133,7 +133,7 @@ def _coalescing(starts: Integers, lanes: int, element_bytes: int, sectors: int) 
         return "broadcast"
     if sectors == least:
         return "coalesced"
-    if any(_blocks(starts + shift, element_bytes, SECTOR) == least for shift in range(0, SECTOR, grain)):
+    if any(touched_blocks(starts + shift, element_bytes, SECTOR) == least for shift in range(0, SECTOR, grain)):
         return "misaligned"
     return "strided" if len(np.unique(np.diff(starts))) == 1 else "scattered"
 
@@ -190,7 +190,7 @@ def bank_access(
     return _bank_access(lanes.astype(np.int64).tobytes(), places, element_bytes, is_load, is_update)
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_ACCESSES)
 def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: bool, is_update: bool) -> BankAccess:
     lanes, addresses = np.frombuffer(numbers, dtype=np.int64), np.frombuffer(places, dtype=np.int64)
     piece = gcd(element_bytes, WIDEST)

@@ -152,7 +152,7 @@ class SourceLaunch:
             numbers = sorted((n for n in (int(place[-1]) for place in here) if n < full), key=lambda n: abs(n - number))
             first = {each % period: each for each in reversed(numbers)}
             examples = ((*group, each) for each in first.values() if each != number)
-            yield from (replace(kind, example=each) for each in examples if kind.is_of(each))
+            yield from (replace(kind, example=example) for example in examples if kind.is_of(example))
 
     def _footprints(self) -> Footprints:
         try:
@@ -184,7 +184,7 @@ def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple
     for place, instruction in zip(executed.numbers, graph.instructions, strict=True):
         if instruction.predicates or instruction.tests:
             iterations = executed.warp.lanes(executed.program.site(executed.draft(place)))
-            every = [(len(each.lanes), each.iterations.number) for each in iterations.activities]
+            every = [(len(activity.lanes), activity.iterations.number) for activity in iterations.activities]
             if number := sum(times for _, times in every):
                 share = Fraction(sum(lanes * times for lanes, times in every), number * iterations.warp.lanes)
                 if share < 1:
@@ -194,7 +194,7 @@ def _partly_active(executed: ExecutedLaunch, graph: Idg) -> Iterator[tuple[tuple
 def _memory_access(examples: Sequence[ExecutedLaunch], origin: int, bits: int) -> MemoryAccess:
     """Return the memory access at place *origin* of the program, averaged over the *examples* of a class of warps."""
     try:
-        patterns = [source_pattern(each, origin) for each in examples]
+        patterns = [source_pattern(example, origin) for example in examples]
         (pattern, *_), wider = patterns, dict[int, AccessProfile]()
         if pattern.reference.space == MemorySpace.LOCAL and pattern.reference.direction == "load":
             widths = [width for width in MERGED if width > pattern.width]
@@ -208,10 +208,10 @@ def _memory_access(examples: Sequence[ExecutedLaunch], origin: int, bits: int) -
 
 def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
     """Return the mean of *profiles*, weighted equally."""
-    if all(each == profiles[0] for each in profiles):
+    if all(profile == profiles[0] for profile in profiles):
         return profiles[0]
     found: dict[WarpAccess, int | Fraction] = {}
-    for access, number in (pair for each in profiles for pair in each.executions.items()):
+    for access, number in (pair for profile in profiles for pair in profile.executions.items()):
         found[access] = found.get(access, 0) + number
     return AccessProfile({access: Fraction(number, len(profiles)) for access, number in found.items()})
 

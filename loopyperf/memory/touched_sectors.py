@@ -9,8 +9,7 @@ instead of cells.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
-from itertools import accumulate
+from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -18,8 +17,8 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.polyhedral.points import Box, contained, values_along_each
+from loopyperf.memory.sectors import LINE, SECTOR, touched_blocks
+from loopyperf.polyhedral.points import Points, contained, values_along_each
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import factors
 
@@ -63,7 +62,7 @@ ByArray = Mapping[str, Touched]
 
 def times(parts: ByArray, number: int | Fraction) -> ByArray:
     """Return *number* times as much of each array."""
-    return {array: each.times(number) for array, each in parts.items()}
+    return {array: part.times(number) for array, part in parts.items()}
 
 
 def total_cells(parts: Iterable[ByArray]) -> ByArray:
@@ -77,12 +76,12 @@ def total_cells(parts: Iterable[ByArray]) -> ByArray:
 
 def at_least(fetched: ByArray, touched: ByArray) -> ByArray:
     """Return *fetched*, for each array at least *touched*."""
-    return {array: fetched.get(array, Touched()).at_least(each) for array, each in touched.items()}
+    return {array: fetched.get(array, Touched()).at_least(amount) for array, amount in touched.items()}
 
 
 def at_most(parts: ByArray, touched: ByArray) -> ByArray:
     """Return *parts*, for each array at most *touched*."""
-    return {array: each.at_most(touched[array]) for array, each in parts.items()}
+    return {array: part.at_most(touched[array]) for array, part in parts.items()}
 
 
 def touched(first: int, axes: Sequence[tuple[int, int]], width: int) -> Touched:
@@ -119,10 +118,8 @@ def mean_blocks(offsets: NDArray[np.int64], width: int, apart: int, block: int) 
 
     Elements have *width* bytes. Starts are at all multiples of *apart* equally often.
     """
-    starts = np.arange(0, block, gcd(apart, block))
-    ends = (offsets, offsets + width - 1)
-    numbers = (len(np.unique(np.concatenate([(end + start) // block for end in ends]))) for start in starts)
-    return Fraction(sum(numbers), len(starts))
+    starts = range(0, block, gcd(apart, block))
+    return Fraction(sum(touched_blocks(offsets + start, width, block) for start in starts), len(starts))
 
 
 # }}}
@@ -168,26 +165,17 @@ class _Box(NamedTuple):
 
 def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
     """Return the sectors and lines touched by *cells*: elements of *width* bytes, at distances *axes* in bytes."""
-    return Touched() if cells.is_empty() else _touched_by(_Set(cells), axes, width)
-
-
-def touched_by_boxes(boxes: Sequence[Box], axes: Sequence[int], width: int) -> Touched | None:
-    """Return the sectors and lines touched by the union of *boxes*; None if strides or number prevent counting."""
-    try:
-        return _touched_by(_Boxes(list(dict.fromkeys(boxes))), axes, width)
-    except _UnknownUnion:
-        return None
-
-
-def _touched_by(cells: "_Set | _Boxes", axes: Sequence[int], width: int) -> Touched:
-    box = _box(cells, axes, width)
+    if cells.is_empty():
+        return Touched()
+    all_cells = _Cells(cells)
+    box = _box(all_cells, axes, width)
     if box.filled >= NEARLY_ALL:
         return box.thinned
-    sectors, lines = (_by_blocks(cells, axes, box, size) for size in (SECTOR, LINE))
+    sectors, lines = (_by_blocks(all_cells, axes, box, size) for size in (SECTOR, LINE))
     return Touched(sectors.sectors, lines.lines)
 
 
-def _box(cells: "_Set | _Boxes", axes: Sequence[int], width: int) -> _Box:
+def _box(cells: "_Cells", axes: Sequence[int], width: int) -> _Box:
     values = cells.values
     first = sum(
         distance * (along[0] if distance > 0 else along[-1]) for distance, along in zip(axes, values, strict=True)
@@ -196,7 +184,7 @@ def _box(cells: "_Set | _Boxes", axes: Sequence[int], width: int) -> _Box:
     return _Box(touched(first, steps, width), values, cells.number)
 
 
-def _by_blocks(cells: "_Set | _Boxes", axes: Sequence[int], box: _Box, size: int) -> Touched:
+def _by_blocks(cells: "_Cells", axes: Sequence[int], box: _Box, size: int) -> Touched:
     """Return the sectors and lines of the blocks of *size* bytes that contain *cells*, which are in *box*."""
     within = [place for place, distance in enumerate(axes) if 0 < abs(distance) < size]
     nearest = min(within, key=lambda place: abs(axes[place]), default=None)
@@ -206,21 +194,21 @@ def _by_blocks(cells: "_Set | _Boxes", axes: Sequence[int], box: _Box, size: int
     return _box(cells.blocks(nearest, axes[nearest], size), apart, size).thinned
 
 
-def _are_rows(cells: "_Set | _Boxes", place: int, length: float, box: _Box) -> bool:
+def _are_rows(cells: "_Cells", place: int, length: float, box: _Box) -> bool:
     """Return whether *cells* are rows without holes along axis *place*, with a mean length of at least *length*."""
     return not cells.have_holes(place) and box.cells >= length * cells.without(place).number
 
 
-class _Set:
+class _Cells:
     """Cells as an isl set."""
 
     def __init__(self, cells: isl.Set) -> None:
-        self._cells, self._without = cells, dict[int, _Set]()
+        self._cells, self._without = cells, dict[int, _Cells]()
 
     @cached_property
     def values(self) -> Sequence[range]:
         """Return the equally spaced values along each axis."""
-        return values_along_each(self._cells)
+        return Points(self._cells).box or values_along_each(self._cells)
 
     @cached_property
     def number(self) -> int:
@@ -240,19 +228,19 @@ class _Set:
         along = self._cells.project_out(SET, place + 1, self._cells.dim(SET) - place - 1).project_out(SET, 0, place)
         return along.coalesce().n_basic_set() > 1
 
-    def without(self, place: int) -> "_Set":
+    def without(self, place: int) -> "_Cells":
         """Return the cells projected along the axis at *place*."""
         if place not in self._without:
-            self._without[place] = _Set(self._cells.project_out(SET, place, 1))
+            self._without[place] = _Cells(self._cells.project_out(SET, place, 1))
         return self._without[place]
 
-    def blocks(self, place: int, distance: int, size: int) -> "_Set":
+    def blocks(self, place: int, distance: int, size: int) -> "_Cells":
         """Return the blocks of *size* bytes in which cells start; *distance* is between cells along axis *place*."""
         names = [f"i{number}" for number in range(self._cells.dim(SET))]
         blocks = [*names]
         blocks[place] = f"floor(({distance}*{names[place]})/{size})"
         to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=self._cells.get_ctx())
-        return _Set(self._cells.apply(to_blocks))
+        return _Cells(self._cells.apply(to_blocks))
 
 
 def _number_along(axes: Sequence[int], cells: isl.Set, values: Sequence[range]) -> int:
@@ -266,68 +254,6 @@ def _number_along(axes: Sequence[int], cells: isl.Set, values: Sequence[range]) 
 def _number_in(cells: isl.Set, values: Sequence[range]) -> int:
     """Return the number of *cells*, whose axes have *values*."""
     return int(contained(cells, np.meshgrid(*values, indexing="ij", sparse=True)).sum())
-
-
-class _UnknownUnion(Exception):  # noqa: N818
-    """Boxes with strides, or too many boxes to count."""
-
-
-class _Boxes:
-    """Cells in a union of boxes."""
-
-    def __init__(self, boxes: Sequence[Box]) -> None:
-        self._boxes = boxes
-
-    @cached_property
-    def values(self) -> Sequence[range]:
-        """Return the equally spaced values along each axis."""
-        return [_hull(along) for along in zip(*self._boxes, strict=True)]
-
-    @cached_property
-    def number(self) -> int:
-        """Return the number of cells, counted on the grid formed by the ends of the boxes."""
-        if len(self._boxes) == 1:
-            return prod(map(len, self._boxes[0]))
-        places = [
-            [(whole.index(along[0]), whole.index(along[-1]) + 1) for whole, along in zip(self.values, box, strict=True)]
-            for box in self._boxes
-        ]
-        cuts = [sorted({end for ends in along for end in ends}) for along in zip(*places, strict=True)]
-        if prod(map(len, cuts)) > TESTED_CELLS:
-            raise _UnknownUnion
-        grid = np.zeros([len(cut) - 1 for cut in cuts], dtype=np.bool_)
-        for box in places:
-            grid[
-                tuple(slice(cut.index(first), cut.index(end)) for cut, (first, end) in zip(cuts, box, strict=True))
-            ] = 1
-        return int(reduce(lambda left, cut: left @ np.diff(cut), reversed(cuts), grid.astype(np.int64)))
-
-    def have_holes(self, place: int) -> bool:
-        """Return whether all boxes leave out a part of the axis at *place*; a union of several has no strides."""
-        along = sorted((box[place][0], box[place][-1]) for box in self._boxes)
-        ends = accumulate((last for _, last in along), max)
-        return any(first > end + 1 for (first, _), end in zip(along[1:], ends, strict=False))
-
-    def without(self, place: int) -> "_Boxes":
-        """Return the cells projected along the axis at *place*."""
-        return _Boxes(list(dict.fromkeys((*box[:place], *box[place + 1 :]) for box in self._boxes)))
-
-    def blocks(self, place: int, distance: int, size: int) -> "_Boxes":
-        """Return the blocks of *size* bytes in which cells start; *distance* is between cells along axis *place*."""
-        found: list[Box] = []
-        for box in self._boxes:
-            ends = sorted(distance * end // size for end in (box[place][0], box[place][-1]))
-            found.append((*box[:place], range(ends[0], ends[1] + 1), *box[place + 1 :]))
-        return _Boxes(list(dict.fromkeys(found)))
-
-
-def _hull(ranges: Sequence[range]) -> range:
-    """Return the range from the smallest to the largest value of *ranges*; raises if one of several has a stride."""
-    if len(ranges) == 1:
-        return ranges[0]
-    if any(each.step > 1 and len(each) > 1 for each in ranges):
-        raise _UnknownUnion
-    return range(min(each[0] for each in ranges), max(each[-1] for each in ranges) + 1)
 
 
 # }}}

@@ -100,7 +100,7 @@ class CoreOptions(NamedTuple):
         """Return the options for *scenario*, with times in ticks of *clock*."""
         execution = scenario.execution
         size = execution.warps_per_group
-        issues = [sum(each.runs) for each in scenario.programs]
+        issues = [sum(program.runs) for program in scenario.programs]
         cycle = lcm(size, len(scenario.order)) // size
         return cls(
             total_groups=execution.total_groups,
@@ -138,7 +138,7 @@ def encoded(scenario: Scenario, clock: Clock) -> Tables:
 
 
 def _own_subsystems(graph: Idg) -> list[str]:
-    return list(dict.fromkeys(each.subsystem for each in graph.instructions))
+    return list(dict.fromkeys(instruction.subsystem for instruction in graph.instructions))
 
 
 def _is_same_but_for_subsystems(one: TimedGraph, other: TimedGraph) -> bool:
@@ -190,7 +190,7 @@ class _Programs:
         # The shape may be that of another graph, on other subsystems.
         offset = len(self.instructions)
         known = {each: (self.clock.ticks(each.issue), self.clock.ticks(each.completion)) for each in set(latencies)}
-        ticks = [known[each] for each in latencies]
+        ticks = [known[latency] for latency in latencies]
         apart = _ticks_apart(graph, [issue for issue, _ in ticks])
         subsystems = {name: number for number, name in enumerate(_own_subsystems(graph))}
         kept, searched = [0] * len(ticks), set[int]()
@@ -203,7 +203,7 @@ class _Programs:
                 source = edge.source
                 passes = len(self.passes)
                 if way.back == SEARCHED:
-                    self.passes += [self.expressions.add(each, names) for each in edge.iterations]
+                    self.passes += [self.expressions.add(iteration, names) for iteration in edge.iterations]
                     searched.add(source)
                 self.edges.append([offset + source, self.expressions.add(edge.condition, names), *way, passes])
                 kept[source] = max(kept[source], _outstanding(shape, edge, way, ticks[source][1], apart[source]))
@@ -290,7 +290,7 @@ def _executions_away(graph: Idg, edge: Edge) -> int | None:
     others = graph.loops_around[edge.target][: len(loops)]
     if [loop.number for loop in loops] != [loop.number for loop in others]:
         return None
-    *around, innermost = (lag(each, loop.name) for each, loop in zip(edge.iterations, loops, strict=True))
+    *around, innermost = (lag(iteration, loop.name) for iteration, loop in zip(edge.iterations, loops, strict=True))
     return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)
 
 

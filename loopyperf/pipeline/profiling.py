@@ -90,11 +90,11 @@ class Profile(Shown):
     def __init__(self, scenario: Scenario, run: CoreRun) -> None:
         """Create the profile of a traced *run* of *scenario*."""
         self.scenario, self._run, self._clock = scenario, run, scenario.clock
-        self._instructions = [each for graph in scenario.graphs for each in graph.instructions]
+        self._instructions = [instruction for graph in scenario.graphs for instruction in graph.instructions]
         self._places = [place for graph in scenario.graphs for place in range(len(graph.instructions))]
         latencies = [each for found in scenario.latencies for each in found]
-        self._taken = [self._clock.ticks(each.issue) for each in latencies]
-        self._completion = [self._clock.ticks(each.completion) for each in latencies]
+        self._taken = [self._clock.ticks(latency.issue) for latency in latencies]
+        self._completion = [self._clock.ticks(latency.completion) for latency in latencies]
 
     @property
     def cycles(self) -> Fraction:
@@ -262,7 +262,7 @@ def _changed(
         found = Lambdas(found.issue / rates[name], found.completion) if name in rates else found
         return found.with_conflicts(conflicts[name]) if name in conflicts else found
 
-    return tuple(replace(each, lambdas=tuple(starmap(changed, each.issued))) for each in scenario.programs)
+    return tuple(replace(program, lambdas=tuple(starmap(changed, program.issued))) for program in scenario.programs)
 
 
 # }}}

@@ -51,7 +51,7 @@ def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
 
     Raises :class:`SimulationError` if the run is too long for ticks of any length.
     """
-    parts = lcm(*(rational(each).denominator for each in durations))
+    parts = lcm(*(rational(duration).denominator for duration in durations))
     longest = max(1, ceil(horizon))
     if parts * longest < 1 << BITS:
         return Clock(parts)
@@ -181,8 +181,8 @@ class Scenario:
                 f"got {len(self.order)} graphs for groups of {warps} warps; pass one for all warps, "
                 "or one per warp of one or more groups"
             )
-        for each in self.programs:
-            _check_order(each.graph)
+        for program in self.programs:
+            _check_order(program.graph)
 
     @classmethod
     def of(
@@ -208,12 +208,12 @@ class Scenario:
     @property
     def graphs(self) -> tuple[Idg, ...]:
         """Return the graphs of the programs."""
-        return tuple(each.graph for each in self.programs)
+        return tuple(program.graph for program in self.programs)
 
     @cached_property
     def latencies(self) -> tuple[tuple[Lambdas, ...], ...]:
         """Return, for each program, the latencies of its instructions; a store completes λ after its issue."""
-        return tuple(tuple(latencies(each.graph.instructions, each.lambdas)) for each in self.programs)
+        return tuple(tuple(latencies(program.graph.instructions, program.lambdas)) for program in self.programs)
 
     @cached_property
     def subsystems(self) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ class Scenario:
         # executes more often than the graph states, but not more often than its neighbors.
         executions = (each.executions * len(graph.instructions) for graph in self.graphs for each in graph.instructions)
         warps = self.execution.total_warps
-        one = max((rational(each) for each in durations), default=Fraction(1))
+        one = max((rational(duration) for duration in durations), default=Fraction(1))
         return clock_for(durations, 3 * one * warps * max(1, ceil(max(executions, default=1))))
 
     def goes_on(self, clock: Clock) -> int:

@@ -62,7 +62,7 @@ class PeriodicIterations:
         }
         edges = [edge for place in inside for edge in graph.definitions[place]]
         conditions = dict.fromkeys([each.condition for each in (*map(graph.instructions.__getitem__, inside), *edges)])
-        self.conditions = [each for each in conditions if mentions(each, loop.name)]
+        self.conditions = [condition for condition in conditions if mentions(condition, loop.name)]
         unsure = [edge for edge in edges if edge.source in inside and not self._is_as_early(edge)]
         self.edges = [edge for edge in unsure if not self._is_steady(edge)]
         self.inner = list(loops_in(loop.body))
@@ -132,7 +132,7 @@ class _Iterations:
             return expression if is_same else substitute(expression, {loop.name: number})
 
         self.inner = [(each.name, bounds(seen(each.trips)), mentions(each.trips, loop.name)) for each in loop.inner]
-        self.conditions = [variation(seen(each), loop.name) for each in loop.conditions]
+        self.conditions = [variation(seen(condition), loop.name) for condition in loop.conditions]
         self.edges = [
             (truth(seen(edge.condition)), [bounds(seen(each.expression)) for each in edge.iterations[: loop.level + 1]])
             for edge in loop.edges
@@ -193,7 +193,7 @@ class _Structure:
     @classmethod
     def of(cls, graph: Idg) -> "_Structure":
         barriers = tuple(place for place, each in enumerate(graph.instructions) if each.kind == Opcode.BARRIER)
-        conditions = tuple(each.condition for each in graph.instructions)
+        conditions = tuple(instruction.condition for instruction in graph.instructions)
         return cls(Same(graph.edges), _but_for_trips(graph.body), conditions, barriers, graph)
 
 
@@ -277,7 +277,7 @@ class Shape:
         lags = [lag(each, loop.name) for each, loop in zip(edge.iterations[:common], source, strict=False)]
         ends = [loop.trips - 1 if isinstance(loop.trips, int) and loop.trips > 0 else None for loop in source[common:]]
         earlier = lags[-1] if lags else 0
-        constants = [None if each.terms else each.constant for each in edge.iterations[common:]]
+        constants = [None if iteration.terms else iteration.constant for iteration in edge.iterations[common:]]
         if any(each != 0 for each in lags[:-1]) or earlier is None or constants != ends:
             return ResultLookup(SEARCHED)
         back = earlier - int(self.step_of[edge.source] >= self.step_of[edge.target])

@@ -366,7 +366,7 @@ def group_times(simulation: Simulation, shares: Sequence[Share] = ()) -> tuple[G
     scenario = simulation.scenario
     trace = executed(scenario, is_traced=True).trace
     latencies = [each for found in scenario.latencies for each in found]
-    completions = np.array([scenario.clock.ticks(each.completion) for each in latencies], dtype=np.int64)
+    completions = np.array([scenario.clock.ticks(latency.completion) for latency in latencies], dtype=np.int64)
     complete = trace[:, TIME] + completions[trace[:, PLACE]]
     group = trace[:, WARP] // scenario.execution.warps_per_group
     members = ((int(number), group == number) for number in np.unique(group))

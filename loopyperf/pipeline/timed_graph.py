@@ -104,11 +104,7 @@ class TimedGraph:
 
     @classmethod
     def of(
-        cls,
-        graph: Idg,
-        timed: Sequence[Sequence[Timed]],
-        start: Timed | None = None,
-        runs: Sequence[float] = (),
+        cls, graph: Idg, timed: Sequence[Sequence[Timed]], start: Timed | None = None, runs: Sequence[float] = ()
     ) -> "TimedGraph":
         """Create it from *graph* and the latencies of each instruction on all pipelines that it needs.
 
@@ -118,9 +114,9 @@ class TimedGraph:
         instructions, lambdas = list[Instruction](), list[Lambdas]()
         places: list[list[int]] = []
         known = {time: time.lambdas for time in dict.fromkeys(time for times in timed for time in times)}
-        for each, times in zip(graph.instructions, timed, strict=True):
+        for instruction, times in zip(graph.instructions, timed, strict=True):
             places.append(list(range(len(instructions), len(instructions) + len(times))))
-            instructions += [on_subsystem(each, time.pipeline) for time in times]
+            instructions += [on_subsystem(instruction, time.pipeline) for time in times]
             lambdas += [known[time] for time in times]
         edges = [
             edge.between(source, target)
@@ -152,7 +148,7 @@ class TimedGraph:
 
     def lambdas_in_partition(self, partitions: int) -> tuple[Lambdas, ...]:
         """Return the latencies in one of *partitions* partitions."""
-        slower = {each: Lambdas(each.issue * partitions, each.completion) for each in set(self.lambdas)}
+        slower = {lambdas: Lambdas(lambdas.issue * partitions, lambdas.completion) for lambdas in set(self.lambdas)}
         return tuple(
             [slower[each] if instruction.subsystem in self.split else each for instruction, each in self.issued]
         )
@@ -209,7 +205,7 @@ class Light:
 def light(graph: Idg, program: int, loops: Collection[str]) -> Light | None:
     """Return *graph* with one iteration of its outermost *loops*, as number *program*; None if it had no more."""
     short = replace(graph, body=_in_one_iteration(graph.body, loops))
-    conditions = [each.condition for each in graph.instructions]
+    conditions = [instruction.condition for instruction in graph.instructions]
     runs = (runs_of_all(conditions, each.loops_around) for each in (graph, short))
     instructions = list(graph.instructions)
     every = left = Fraction(0)

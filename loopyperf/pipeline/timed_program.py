@@ -76,9 +76,9 @@ class Request:
 def moved_sectors(graph: Idg, requests: Sequence[Request | None]) -> Mapping[str, float]:
     """Return memory level -> sectors that a warp moves through it, given the *requests* of its instructions."""
     found: dict[str, float] = {}
-    for each, request in zip(graph.instructions, requests, strict=True):
+    for instruction, request in zip(graph.instructions, requests, strict=True):
         for level, sectors in ({} if request is None else request.reaching).items():
-            found[level] = found.get(level, 0.0) + sectors * float(each.executions)
+            found[level] = found.get(level, 0.0) + sectors * float(instruction.executions)
     return found
 
 
@@ -102,7 +102,7 @@ class TimedWarps:
     @cached_property
     def runs(self) -> tuple[int, ...]:
         """Return, for each instruction, the iterations of the loops around it in which its condition holds."""
-        conditions = [each.condition for each in self.graph.instructions]
+        conditions = [instruction.condition for instruction in self.graph.instructions]
         return tuple(runs_of_all(conditions, self.graph.loops_around))
 
     @cached_property
@@ -112,8 +112,8 @@ class TimedWarps:
         An instruction that executes in a share of the iterations has its latencies multiplied by that share.
         """
         shares = [
-            float(each.executions) / runs if runs else 1.0
-            for each, runs in zip(self.graph.instructions, self.runs, strict=True)
+            float(instruction.executions) / runs if runs else 1.0
+            for instruction, runs in zip(self.graph.instructions, self.runs, strict=True)
         ]
         pairs = zip(self.times, shares, strict=True)
         timed = [times if share == 1 else [steady(time.times(share)) for time in times] for times, share in pairs]

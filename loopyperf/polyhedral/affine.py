@@ -3,7 +3,7 @@
 A variable is a name, the floor of a quotient (from isl's functions), or an expression that is not affine.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from math import prod
@@ -20,6 +20,7 @@ from pymbolic.mapper.substitutor import substitute
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 V = TypeVar("V", bound=Hashable)
 W = TypeVar("W", bound=Hashable)
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class Affine(Generic[V]):
         for variable, factor in self.terms:
             known = prim.Variable(variable) if isinstance(variable, str) else cast("Any", variable).expression
             terms.append(known if factor == 1 else factor * known)
-        if len(terms) == 1 or any(isinstance(each, prim.Sum) for each in terms):
+        if len(terms) == 1 or any(isinstance(term, prim.Sum) for term in terms):
             return reduce(add, terms)
         return prim.Sum(tuple(terms))
 
@@ -152,9 +153,10 @@ class Affine(Generic[V]):
         """Return the value of the sum at *values* of the variables: integers, or arrays that broadcast together."""
         return sum((factor * _value(variable, values) for variable, factor in self.terms), self.constant)
 
-    def between(self, ranges: Mapping[V, range]) -> tuple[int, int]:
-        """Return the minimum and maximum over the *ranges* of the variables, none of which is empty."""
-        low = high = self.constant
+    def between(self, ranges: Mapping[V, Sequence[N]]) -> tuple[N, N]:
+        """Return the minimum and maximum over the *ranges* of the variables, given by their values or by both ends."""
+        low: Any = self.constant
+        high: Any = self.constant
         for variable, factor in self.terms:
             ends = ranges[variable]
             first, last = factor * ends[0], factor * ends[-1]

@@ -9,7 +9,7 @@ is assumed, because the polynomial is zero at n = 0. Equality is tested exactly,
 a few values; otherwise a piece stays unchanged. A positive answer is exact; a negative one means "not known".
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import lcm
@@ -108,20 +108,17 @@ class Least:
 Output = Total | Least
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Operators and templates that differ between Python code for integers and for arrays."""
-
-    conjunction: str
-    disjunction: str
-    choice: str
-    """of a condition, the value if it holds, and the value otherwise"""
-    least: str
+Functions = Mapping[str, Callable[..., Any]]
+"""what generated code calls: ``where(condition, value if it holds, value otherwise)`` and ``minimum``"""
 
 
-SCALAR = Dialect(" and ", " or ", choice="({1} if {0} else {2})", least="({0} if {0} < {1} else {1})")
+def _where(holds: bool, value: int, other: int) -> int:
+    return value if holds else other
+
+
+OF_INTEGERS: Functions = {"where": _where, "minimum": min}
 """for exact integers"""
-VECTOR = Dialect(" & ", " | ", choice="where({0}, {1}, {2})", least="minimum({0}, {1})")
+OF_ARRAYS: Functions = {"where": np.where, "minimum": np.minimum}
 """for NumPy arrays"""
 
 
@@ -136,18 +133,18 @@ class Compilation:
     """1 where the parameters satisfy the assumptions, 0 elsewhere"""
 
 
-def compiled_form(task: Compilation, dialect: Dialect) -> Callable[..., Any]:
+def compiled_form(task: Compilation, functions: Functions) -> Callable[..., Any]:
     """Return a function of the parameters that returns whether they satisfy the assumptions, and a tuple of outputs."""
-    names: dict[str, Any] = {"where": np.where, "minimum": np.minimum}
+    names: dict[str, Any] = {**functions}
     # The source contains only numbers and generated names, since parameters are renamed.
-    exec(compile("\n".join(_source(task, dialect)), "<loopyperf closed forms>", "exec"), names)
+    exec(compile("\n".join(_source(task)), "<loopyperf closed forms>", "exec"), names)
     return names["evaluate"]
 
 
-def _source(task: Compilation, dialect: Dialect) -> Iterator[str]:
-    writer = _Writer(dialect, task.parameters)
+def _source(task: Compilation) -> Iterator[str]:
+    writer = _Writer(task.parameters)
     yield f"def evaluate({', '.join(writer.names[name] for name in task.parameters)}):"
-    admissible = dialect.disjunction.join(writer.disjunction(piece) for piece in task.assumptions)
+    admissible = " | ".join(writer.disjunction(piece) for piece in task.assumptions)
     forms = [writer.form(form) for form in task.forms]
     values = [writer.output(output, forms) for output in task.outputs]
     yield from (f"    {line}" for line in writer.lines)
@@ -161,8 +158,7 @@ LONGEST_CHAIN = 100
 class _Writer:
     """Writes the source of a function, with one assignment for each shared subexpression."""
 
-    def __init__(self, dialect: Dialect, parameters: Sequence[str]) -> None:
-        self.dialect = dialect
+    def __init__(self, parameters: Sequence[str]) -> None:
         self.names: dict[Any, str] = {name: f"p{index}" for index, name in enumerate(parameters)}
         self.lines: list[str] = []
 
@@ -193,10 +189,10 @@ class _Writer:
             f"({self.affine(constraint.expression)} {'==' if constraint.is_equality else '>='} 0)"
             for constraint in conjunction
         ]
-        return self.dialect.conjunction.join(tests) or "True"
+        return " & ".join(tests) or "True"
 
     def disjunction(self, piece: Piece) -> str:
-        return self.chain(self.dialect.disjunction, [f"({self.conjunction(c)})" for c in piece.conditions]) or "False"
+        return self.chain(" | ", [f"({self.conjunction(c)})" for c in piece.conditions]) or "False"
 
     def monomial(self, monomial: Monomial[Atom]) -> str:
         product, *factors = map(self.atom, monomial)
@@ -220,13 +216,13 @@ class _Writer:
             if piece.is_unconditional:
                 return value
             condition = self.shared(piece.conditions, self.disjunction(piece))
-            choice = self.dialect.choice.format(condition, value, result)
+            choice = f"where({condition}, {value}, {result})"
             result = self.shared(choice, choice)
         return result
 
     def output(self, output: Output, forms: Sequence[str]) -> str:
         if isinstance(output, Least):
-            return self.dialect.least.format(self.output(output.left, forms), self.output(output.right, forms))
+            return f"minimum({self.output(output.left, forms)}, {self.output(output.right, forms)})"
         terms = [_scaled(multiplicity, forms[index]) for index, multiplicity in output.terms]
         total = _rounded(self.chain(" + ", terms) or "0", output.denominator)
         return total if total in forms else self.shared(output, total)
@@ -255,7 +251,7 @@ def _scaled(factor: int, name: str) -> str:
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 
-FEW = 64
+MOST_TESTED_VALUES = 64
 """maximum number of values of a parameter that are tested one by one"""
 
 PlainPiece = tuple[isl.Set, Polynomial[Atom]]
@@ -265,7 +261,7 @@ PlainPiece = tuple[isl.Set, Polynomial[Atom]]
 # {{{ comparison with zero
 
 
-def vanishes(polynomial: Polynomial[Atom], region: isl.Set, few: int = FEW) -> bool:
+def vanishes(polynomial: Polynomial[Atom], region: isl.Set, few: int = MOST_TESTED_VALUES) -> bool:
     """Return whether *polynomial* is known to be zero on *region*; parameters may have at most *few* values there."""
     return not polynomial.terms or all(
         _vanishes_where(polynomial, basic, few) for basic in region.get_basic_sets() if not basic.is_empty()
@@ -336,16 +332,13 @@ def _without_absorbed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
     """Return *pieces*, with each piece merged into another one that has the same value on it."""
     rest = list(pieces)
     for piece in pieces:
-        absorbed = [other for other in rest if other is not piece and _agree(piece, other)] if piece in rest else []
+        others = [other for other in rest if other is not piece] if piece in rest else []
+        absorbed = [other for other in others if vanishes(piece[1] - other[1], other[0])]
         if absorbed:
             domain = reduce(isl.Set.union, (other[0] for other in absorbed), piece[0]).coalesce()
             rest = [other for other in rest if other not in absorbed]
             rest[rest.index(piece)] = (domain, piece[1])
     return rest
-
-
-def _agree(piece: PlainPiece, other: PlainPiece) -> bool:
-    return vanishes(piece[1] - other[1], other[0])
 
 
 def _needed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:

@@ -21,8 +21,8 @@ from loopyperf.errors import MissingSizeError, ParameterError
 from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.closed_form import (
-    SCALAR,
-    VECTOR,
+    OF_ARRAYS,
+    OF_INTEGERS,
     ClosedForm,
     Compilation,
     Conjunction,
@@ -324,11 +324,11 @@ class _Function:
 
     @cached_property
     def _scalar(self) -> Callable[..., tuple[bool, tuple[int, ...]]]:
-        return compiled_form(self.source, SCALAR)
+        return compiled_form(self.source, OF_INTEGERS)
 
     @cached_property
     def _vector(self) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
-        return compiled_form(self.source, VECTOR)
+        return compiled_form(self.source, OF_ARRAYS)
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         values = [integer_size(name, sizes[name]) for name in self.source.parameters]

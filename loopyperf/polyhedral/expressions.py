@@ -28,16 +28,16 @@ OfBox = Callable[[Box], Value]
 """function of a box, evaluated in many boxes"""
 
 ANYTHING: Range = (-inf, inf)
-KNOWN = 1 << 9
+CACHED_EXPRESSIONS = 1 << 9
 """size of the caches of analyzed expressions"""
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
 def bounds(expression: Any) -> OfBox[Range]:
     """Return a function of a box: lower and upper bounds of *expression*, exact if it is affine."""
     affine = Affine.of(expression)
     if affine is not None:
-        return _affine(affine)
+        return affine.between
     match expression:
         case prim.Sum(children=children):
             parts = [bounds(child) for child in children]
@@ -57,17 +57,6 @@ def bounds(expression: Any) -> OfBox[Range]:
             return lambda _: ANYTHING
 
 
-def _affine(known: Affine[str]) -> OfBox[Range]:
-    def in_box(box: Box) -> Range:
-        low = high = known.constant
-        for name, factor in known.terms:
-            first, last = box[name] if factor > 0 else reversed(box[name])
-            low, high = low + factor * first, high + factor * last
-        return low, high
-
-    return in_box
-
-
 def _chosen(choose: Callable[[Iterable[float]], float], parts: Sequence[OfBox[Range]]) -> OfBox[Range]:
     def in_box(box: Box) -> Range:
         ranges = [part(box) for part in parts]
@@ -76,7 +65,7 @@ def _chosen(choose: Callable[[Iterable[float]], float], parts: Sequence[OfBox[Ra
     return in_box
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
 def truth(condition: Any) -> OfBox[bool | None]:
     """Return a function of a box: True or False if *condition* holds everywhere or nowhere in it, None if undecided.
 
@@ -102,7 +91,7 @@ def truth(condition: Any) -> OfBox[bool | None]:
             return lambda _: known
 
 
-@lru_cache(maxsize=KNOWN)
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
 def variation(condition: Any, name: str) -> OfBox[bool]:
     """Return a function of a box: whether *condition* may depend on the iteration of the loop *name*."""
     whole = truth(condition)
@@ -119,7 +108,7 @@ def variation(condition: Any, name: str) -> OfBox[bool]:
 
 def any_holds(conditions: Iterable[OfBox[bool]], box: Box) -> bool:
     """Return whether any of *conditions* holds in *box*."""
-    return any(each(box) for each in conditions)
+    return any(condition(box) for condition in conditions)
 
 
 def mentions(expression: Any, name: str) -> bool:
@@ -155,8 +144,8 @@ def _parts(expression: Any) -> Iterator[Any]:
 
 def _sum(ranges: Iterable[Range]) -> Range:
     low, high = 0.0, 0.0
-    for each in ranges:
-        low, high = low + each[0], high + each[1]
+    for interval in ranges:
+        low, high = low + interval[0], high + interval[1]
     return low, high
 
 
@@ -233,9 +222,10 @@ class Same(Generic[Value]):
         return isinstance(other, Same) and self.value is cast("Same[object]", other).value
 
 
-def conjunction(one: Any, other: Any) -> Any:
-    """Return the conjunction of two conditions; None stands for true."""
-    return other if one is None else one if other is None else prim.LogicalAnd((one, other))
+def conjunction(*conditions: Any) -> Any:
+    """Return the conjunction of *conditions*; None stands for true."""
+    tests = [condition for condition in conditions if condition is not None]
+    return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
 
 
 # {{{ values
@@ -247,7 +237,8 @@ def valued(expression: Any, iterations: IterationRanges) -> int:
         return expression
     if isinstance(expression, prim.Variable):
         return iterations[expression.name]
-    return int(_in_iterations(expression, iterations))
+    names, function = _compiled(expression)
+    return int(function(*[iterations[name] for name in names]))
 
 
 def holds(condition: Any, iterations: IterationRanges) -> bool:
@@ -262,11 +253,6 @@ def test_of(condition: Any) -> Callable[[IterationRanges], bool]:
         return lambda _: always
     names, function = _compiled(condition)
     return lambda iterations: bool(function(*[iterations[name] for name in names]))
-
-
-def _in_iterations(expression: prim.ExpressionNode, iterations: IterationRanges) -> Any:
-    names, function = _compiled(expression)
-    return function(*[iterations[name] for name in names])
 
 
 @lru_cache(maxsize=1 << 10)
@@ -288,20 +274,20 @@ def _compiled(expression: prim.ExpressionNode) -> tuple[Sequence[str], Callable[
 def names_of(expressions: Sequence[Any]) -> set[str]:
     """Return the names on which *expressions* depend; they may be affine sums or polynomials."""
     found: set[str] = set()
-    for each in expressions:
-        if isinstance(each, Affine):
-            for variable, _ in cast("Affine[Symbol]", each).terms:
+    for expression in expressions:
+        if isinstance(expression, Affine):
+            for variable, _ in cast("Affine[Symbol]", expression).terms:
                 found |= {variable} if isinstance(variable, str) else names_in_expression(variable.expression)
-        elif isinstance(each, Polynomial):
-            found |= cast("Polynomial[Symbol]", each).names
-        elif isinstance(each, prim.ExpressionNode):
-            found |= names_in_expression(each)
+        elif isinstance(expression, Polynomial):
+            found |= cast("Polynomial[Symbol]", expression).names
+        elif isinstance(expression, prim.ExpressionNode):
+            found |= names_in_expression(expression)
     return found
 
 
 def in_terms_of_all(expressions: Iterable[Any], iterations: Mapping[str, Any]) -> list[Any]:
     """Return :func:`in_terms_of` of each of *expressions*; None stays None."""
-    return [None if each is None else in_terms_of(each, iterations) for each in expressions]
+    return [None if expression is None else in_terms_of(expression, iterations) for expression in expressions]
 
 
 def in_terms_of(expression: Any, iterations: Mapping[str, Any]) -> Any:
@@ -336,7 +322,7 @@ def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any
             return _COMPARISONS[expression.operator](left, right)
         return prim.Comparison(left, expression.operator, right)
     if isinstance(expression, prim.LogicalAnd):
-        return _all(in_terms_of(each, iterations) for each in expression.children)
+        return _all(in_terms_of(child, iterations) for child in expression.children)
     return substituted(expression, own)
 
 
@@ -347,7 +333,7 @@ def _all(tests: Iterable[Any]) -> Any:
         if test is False:
             return False
         left += [test] if test is not True else []
-    return prim.LogicalAnd(tuple(left)) if len(left) > 1 else next(iter(left), True)
+    return conjunction(*left) if left else True
 
 
 # }}}

@@ -4,7 +4,6 @@ An isl object belongs to isl's memory, so persistent values hold its constraints
 them, unless it is a box or maps boxes to boxes, which Python handles without isl.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 
@@ -57,9 +56,9 @@ class PlainSet:
         space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, self.dimensions)
         parts = (
             isl.BasicSet.from_constraint_matrices(
-                space, _matrix(each.equalities, each.columns), _matrix(each.inequalities, each.columns), *ORDER
+                space, _matrix(part.equalities, part.columns), _matrix(part.inequalities, part.columns), *ORDER
             ).to_set()
-            for each in self.parts
+            for part in self.parts
         )
         return reduce(isl.Set.union, parts, isl.Set.empty(space))
 
@@ -108,49 +107,6 @@ def plain_box(points: PlainSet) -> Box | None:
     if not low.keys() & high.keys() >= {*places} or any(low[place] > high[place] for place in places):
         return None
     return tuple(range(low[place], high[place] + 1) for place in places)
-
-
-def plain_outputs(pairs: PlainMap) -> tuple[tuple[int, ...], ...] | None:
-    """Return each output of *pairs* as a constant and factors of the inputs; None if they are not such sums."""
-    if len(pairs.parts) != 1 or pairs.parts[0].columns > 1 + pairs.inputs + pairs.outputs:
-        return None
-    (part,) = pairs.parts
-    found: dict[int, tuple[int, ...]] = {}
-    for row in part.equalities:
-        outputs = [place for place, factor in enumerate(row[1 + pairs.inputs :]) if factor]
-        if len(outputs) != 1 or abs(factor := row[1 + pairs.inputs + outputs[0]]) != 1:
-            return None
-        found[outputs[0]] = tuple(-factor * each for each in row[: 1 + pairs.inputs])
-    is_function = not part.inequalities and len(found) == len(part.equalities) == pairs.outputs
-    return tuple(found[place] for place in range(pairs.outputs)) if is_function else None
-
-
-def box_image(outputs: Sequence[tuple[int, ...]], values: Box) -> Box | None:
-    """Return the image of the box *values* under *outputs* of :func:`plain_outputs`; None if it is not a box."""
-    moving = [{place for place, along in enumerate(values) if row[1 + place] and len(along) > 1} for row in outputs]
-    if sum(map(len, moving)) > len(set[int]().union(*moving)):
-        return None
-    found = [_values_of(row, values) for row in outputs]
-    return tuple(each for each in found if each is not None) if None not in found else None
-
-
-def _values_of(row: tuple[int, ...], values: Box) -> range | None:
-    """Return the values of the affine function *row* on a box; None if they are not evenly spaced.
-
-    As with the digits of a number, each multiple must continue where those with smaller factors end.
-    """
-    constant, *factors = row
-    low = constant + sum(
-        min(factor * along[0], factor * along[-1]) for factor, along in zip(factors, values, strict=True)
-    )
-    pairs = zip(factors, values, strict=True)
-    terms = sorted((abs(factor), len(along)) for factor, along in pairs if factor and len(along) > 1)
-    step, number = terms[0][0] if terms else 1, 1
-    for factor, length in terms:
-        if factor % step or factor > step * number:
-            return None
-        number += factor // step * (length - 1)
-    return range(low, low + step * (number - 1) + 1, step)
 
 
 def _conjunction(part: isl.BasicSet) -> Conjunction:

@@ -130,9 +130,9 @@ def _cut(points: isl.Set) -> Iterator[Box]:
 def union(parts: Sequence[Points], dimensions: int) -> Points:
     """Return the union of *parts*, which have *dimensions* dimensions."""
     boxes = dict.fromkeys(part.box for part in parts if not part.is_empty)
-    for each in boxes:
-        if each is not None and all(other is not None and is_inside(other, each) for other in boxes):
-            return Points(each)
+    for box in boxes:
+        if box is not None and all(other is not None and is_inside(other, box) for other in boxes):
+            return Points(box)
     nothing = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dimensions))
     return Points(reduce(isl.Set.union, (part.set for part in parts), nothing).coalesce())
 

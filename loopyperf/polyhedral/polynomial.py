@@ -196,8 +196,8 @@ def _terms(expression: Any) -> dict[Monomial[Symbol], Rational]:
 
 def _product(factors: Iterable[Any]) -> dict[Monomial[Symbol], Rational]:
     found: dict[Monomial[Symbol], Rational] = {(): 1}
-    for each in factors:
-        found = _multiplied(found.items(), _terms(each).items())
+    for factor in factors:
+        found = _multiplied(found.items(), _terms(factor).items())
     return found
 
 

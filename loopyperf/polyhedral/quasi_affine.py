@@ -109,7 +109,7 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
     __call__ = rec
 
     def _offset(self, expr: Any) -> isl.PwAff:
-        name = next((name for name, each in self.offsets.items() if each == expr), f"offset {len(self.offsets)}")
+        name = next((name for name, offset in self.offsets.items() if offset == expr), f"offset {len(self.offsets)}")
         self.offsets[name] = expr
         space = self._space.get_space().add_dims(PARAM, 1)
         place = space.dim(PARAM) - 1

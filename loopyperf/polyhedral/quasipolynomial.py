@@ -15,14 +15,7 @@ import islpy as isl
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
-from loopyperf.polyhedral.closed_form import (
-    ClosedForm,
-    Conjunction,
-    Constraint,
-    Piece,
-    Total,
-    simplified_pieces,
-)
+from loopyperf.polyhedral.closed_form import ClosedForm, Conjunction, Constraint, Piece, Total, simplified_pieces
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
 from loopyperf.polyhedral.expressions import Same
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
@@ -277,7 +270,7 @@ def _conjunctions(domain: isl.Set) -> Iterator[Conjunction]:
             Constraint(affine_of(each.get_aff(), names)[0], each.is_equality()) for each in basic.get_constraints()
         )
         # isl defines a floor by two inequalities, which our floors do not need.
-        yield tuple(each for each in constraints if not _is_tautology(each))
+        yield tuple(constraint for constraint in constraints if not _is_tautology(constraint))
 
 
 def _parameters(function: isl.QPolynomial | isl.Set) -> list[tuple[Dimension, str]]:

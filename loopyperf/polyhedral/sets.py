@@ -5,9 +5,9 @@ never empty, whatever the parameters, its dimensions can be dropped instead of p
 than eliminating them one by one.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Generic, TypeVar
 
 import islpy as isl
@@ -79,26 +79,32 @@ def minimal(points: isl.BasicSet) -> isl.BasicSet:
 
 # }}}
 
-_TIES = SetMemory[Groups](most=256)
-_GROUPS = SetMemory[Groups](most=256)
-_INDEPENDENT = SetMemory[Groups](most=256)
 _EXISTENCE = SetMemory[dict[frozenset[int], isl.BasicSet]](most=256)
 _INTERVALS = SetMemory[dict[int, "range | None"]](most=256)
 """the same domains of a kernel recur with other names of dimensions"""
 
 
+def _cached(function: Callable[[isl.BasicSet], Groups]) -> Callable[[isl.BasicSet], Groups]:
+    """Return *function* with a cache."""
+    memory = SetMemory[Groups](most=256)
+
+    @wraps(function)
+    def cached(points: isl.BasicSet) -> Groups:
+        key = isl.Set.from_basic_set(points)
+        known = memory.get(key)
+        return memory.setdefault(key, function(points)) if known is None else known
+
+    return cached
+
+
+@_cached
 def groups(points: isl.BasicSet) -> Groups:
     """Return the dimensions of *points* in groups that share no constraint, directly or through divisions.
 
     For given parameters, *points* are the product of their projections onto the groups. Divisions are members too,
     numbered after the dimensions.
     """
-    key = isl.Set.from_basic_set(points)
-    known = _GROUPS.get(key)
-    if known is None:
-        found = tied_together(points.dim(SET) + points.dim(DIV), _ties(points))
-        known = _GROUPS.setdefault(key, tuple(map(frozenset, found)))
-    return known
+    return tuple(map(frozenset, tied_together(points.dim(SET) + points.dim(DIV), _ties(points))))
 
 
 def factors(points: isl.BasicSet) -> Iterator[tuple[list[int], isl.BasicSet]]:
@@ -127,13 +133,10 @@ def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int
     return list(members.values())
 
 
+@_cached
 def _ties(points: isl.BasicSet) -> Groups:
     """Return the dimensions and divisions in each constraint of *points*."""
-    key = isl.Set.from_basic_set(points)
-    known = _TIES.get(key)
-    if known is None:
-        known = _TIES.setdefault(key, tuple(frozenset(_involved(each)) for each in points.get_constraints()))
-    return known
+    return tuple(frozenset(_involved(constraint)) for constraint in points.get_constraints())
 
 
 def _involved(constraint: isl.Constraint) -> list[int]:
@@ -150,16 +153,18 @@ def names_involved(constraint: isl.Constraint, *kinds: isl.dim_type) -> frozense
     return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
 
 
+def parameters_of(points: isl.BasicSet) -> list[str]:
+    """Return the parameters that the constraints of *points* involve."""
+    return [name for name, (kind, place) in points.get_var_dict(PARAM).items() if points.involves_dims(kind, place, 1)]
+
+
+@_cached
 def independent(points: isl.BasicSet) -> Groups:
     """Return the groups of *points* whose projections are not empty and do not depend on parameters."""
-    key = isl.Set.from_basic_set(points)
-    known = _INDEPENDENT.get(key)
-    if known is None:
-        by_parameters = [each for each in points.get_constraints() if each.involves_dims(PARAM, 0, each.dim(PARAM))]
-        parametric = {place for each in by_parameters for place in _involved(each)}
-        every = () if points.is_empty() else groups(points)
-        known = _INDEPENDENT.setdefault(key, tuple(group for group in every if group.isdisjoint(parametric)))
-    return known
+    by_parameters = [each for each in points.get_constraints() if each.involves_dims(PARAM, 0, each.dim(PARAM))]
+    parametric = {place for constraint in by_parameters for place in _involved(constraint)}
+    every = () if points.is_empty() else groups(points)
+    return tuple(group for group in every if group.isdisjoint(parametric))
 
 
 def dimension_interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> range | None:

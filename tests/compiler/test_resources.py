@@ -6,13 +6,7 @@ import pytest
 from parts.cubin import instruction_mix
 
 from loopyperf.compiler import resources as module
-from loopyperf.compiler.resources import (
-    Resources,
-    compiled,
-    library,
-    machine_code,
-    read_report,
-)
+from loopyperf.compiler.resources import Resources, compiled, library, machine_code, read_report
 from loopyperf.errors import CompilerError
 
 # nvcc 13.0.88, -use_fast_math -Xptxas -v, of the kernels 1301 for sm_80 and 976 for sm_90 of titan-v.pkl.xz.

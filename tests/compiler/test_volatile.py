@@ -43,10 +43,7 @@ def test_invariant_volatile_load_is_executed_in_each_iteration(is_volatile: bool
 
 @pytest.mark.parametrize(
     ("is_volatile", "order"),
-    [
-        (True, ["load a", "store out", "load b", "store out"]),
-        (False, ["load a", "load b", "store out", "store out"]),
-    ],
+    [(True, ["load a", "store out", "load b", "store out"]), (False, ["load a", "load b", "store out", "store out"])],
 )
 def test_volatile_load_does_not_move_above_a_volatile_store(is_volatile: bool, order: list[str]) -> None:
     graph = machine_graph("out[i] = a[i] + 1\nout[i + 32] = b[i] + 1", is_volatile)

@@ -127,11 +127,7 @@ def test_density_of_a_conditional_load() -> None:
     # The first half of the lanes loads pairs, the other half every other element. The conditional load spans only
     # used elements; the other load uses three quarters of those that it spans, which round up to 2/2.
     unit = kernel(
-        "{[i]: 0<=i<n}",
-        "out[i] = a[2*i] + if(2*i < n, a[2*i+1], 0)",
-        array("a", "2*n"),
-        array("out", "n"),
-        sizes("n"),
+        "{[i]: 0<=i<n}", "out[i] = a[2*i] + if(2*i < n, a[2*i+1], 0)", array("a", "2*n"), array("out", "n"), sizes("n")
     )
     counts = count_kernel(load_kernel(lanes(unit))).properties().evaluate(n=40)
     assert counts["global load 32-bit stride 2/2"] == 40 + 20

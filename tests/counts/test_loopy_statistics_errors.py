@@ -174,11 +174,7 @@ def test_loop_that_loopy_cannot_vectorize_accesses_components() -> None:
 def test_axis_of_separate_arrays_adds_no_stride() -> None:
     unit = lanes(kernel("{[i,j]: 0<=i<n and 0<=j<3}", "out[i,j] = 2*a[i,j]", array("a,out", "n,3"), sizes("n")))
     unit = lp.tag_inames(lp.tag_array_axes(unit, "a,out", "C,sep"), {"j": "unr"})
-    assert counted(unit) == {
-        "f32 mul": 300,
-        "global load 32-bit stride 1": 300,
-        "global store 32-bit stride 1": 300,
-    }
+    assert counted(unit) == {"f32 mul": 300, "global load 32-bit stride 1": 300, "global store 32-bit stride 1": 300}
 
 
 def test_constant_memory_counts_as_global_memory() -> None:

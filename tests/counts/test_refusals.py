@@ -53,18 +53,8 @@ def test_error_names_the_uncountable_construct(subtests: pytest.Subtests) -> Non
             r"loop j is bounded by data \(e, s\); give its typical iteration count, e.g. typical=\{'j': 10\}$",
             "j",
         ),
-        (
-            data_dependent_predicate,
-            "some",
-            r"the source does not tell how often m\[i\] > 0 holds",
-            None,
-        ),
-        (
-            data_dependent_choice,
-            "some",
-            r"the source does not tell how often a\[i\] > 0 holds",
-            None,
-        ),
+        (data_dependent_predicate, "some", r"the source does not tell how often m\[i\] > 0 holds", None),
+        (data_dependent_choice, "some", r"the source does not tell how often a\[i\] > 0 holds", None),
         (
             condition_on_a_real_argument,
             "some",

@@ -192,11 +192,7 @@ def chosen(expression: str, target: Any = None) -> lp.TranslationUnit:
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         f"y[i] = {expression} {{id=some}}",
-        [
-            lp.GlobalArg("a,b,x,y", np.float32, shape="n"),
-            lp.ValueArg("lo,hi", np.float32),
-            lp.ValueArg("n", np.int32),
-        ],
+        [lp.GlobalArg("a,b,x,y", np.float32, shape="n"), lp.ValueArg("lo,hi", np.float32), lp.ValueArg("n", np.int32)],
         assumptions="n >= 128 and n mod 128 = 0",
         lang_version=(2018, 2),
         target=target,

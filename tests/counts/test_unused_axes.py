@@ -80,11 +80,7 @@ def _is_compared(case: SmallKernel) -> bool:
 
 @seed(1)
 @settings(
-    max_examples=40,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],
+    max_examples=40, database=None, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
 )
 @given(random_kernels())
 def test_executed_counts_equal_those_of_transformed_random_kernels(description: RandomKernel) -> None:

@@ -13,14 +13,7 @@ from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, Truth, lane_set, looked_up
 from .registers import Registers
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
-    {
-        "EQ": operator.eq,
-        "NE": operator.ne,
-        "LT": operator.lt,
-        "LE": operator.le,
-        "GT": operator.gt,
-        "GE": operator.ge,
-    }
+    {"EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge}
 )
 TABLES = MappingProxyType({"AND": 0b11000000, "OR": 0b11111100, "XOR": 0b00111100})
 """lookup tables over the first two of three inputs"""
@@ -115,13 +108,6 @@ def _predicate(number: int) -> Operand:
 
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "ISETP": compare,
-        "HSETP2": compare_data,
-        "PLOP3": logic,
-        "VOTE": vote,
-        "P2R": pack,
-        "R2P": unpack,
-    }
+    {"ISETP": compare, "HSETP2": compare_data, "PLOP3": logic, "VOTE": vote, "P2R": pack, "R2P": unpack}
 )
 """by opcode; opcodes of the uniform datapath have the prefix U and the same semantics"""

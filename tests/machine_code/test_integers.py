@@ -14,10 +14,7 @@ GROUP = (8, 12, 1)
 """three warps, each with several rows"""
 POSITION = (3, 2, 1)
 SIZES = {"n": 1234567, "m": -89, "k": 7}
-PARAMETERS = (
-    Parameter("out", 8, is_pointer=True),
-    *(Parameter(name, 4, is_pointer=False) for name in SIZES),
-)
+PARAMETERS = (Parameter("out", 8, is_pointer=True), *(Parameter(name, 4, is_pointer=False) for name in SIZES))
 
 
 def towards_zero(dividend: int, divisor: int) -> int:

@@ -25,13 +25,7 @@ from .registers import Registers
 LIMIT = 20_000_000
 """maximum number of executed instructions, which take minutes"""
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        **integer.OPERATIONS,
-        **comparison.OPERATIONS,
-        **data.OPERATIONS,
-        **floating_point.OPERATIONS,
-        **memory.OPERATIONS,
-    }
+    {**integer.OPERATIONS, **comparison.OPERATIONS, **data.OPERATIONS, **floating_point.OPERATIONS, **memory.OPERATIONS}
 )
 
 

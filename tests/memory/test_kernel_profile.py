@@ -90,9 +90,7 @@ def test_profile_at_another_size_equals_that_of_a_new_program(subtests: pytest.S
                 )
 
 
-def test_size_independent_structures_are_cached_for_recent_programs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_size_independent_structures_are_cached_for_recent_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     build = source_launch.LaunchProgram
     monkeypatch.setattr(source_launch, "LaunchProgram", lambda *given: made.append("x") or build(*given))

@@ -11,8 +11,8 @@ import pymbolic.primitives as prim
 import pytest
 
 import loopyperf as lpp
+from loopyperf.counts.lanes import index_values
 from loopyperf.memory.footprints import WorkingSets, working_sets
-from loopyperf.memory.index_values import index_values
 from loopyperf.memory.kernel_profile import LaunchProfile
 from tests.kernels import floats, integers, make_kernel
 

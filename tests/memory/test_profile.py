@@ -133,24 +133,13 @@ EXAMPLES = [
     example(triangle, "j", f"{GROUPS} and 48*g+i<n and 0<=j<=i", "s*i + t*j + u*g + v", dtype=np.float64),
     example(loop_from_lane, "j", f"{GROUPS} and 48*g+i<=j<n", "s*i + t*j + v"),
     example(
-        nested_loops_from_lane,
-        "jk",
-        f"{GROUPS} and i<=2*j+1 and j<m and j-4<=k and i<=k and k<m",
-        "s*i + t*j + u*k",
+        nested_loops_from_lane, "jk", f"{GROUPS} and i<=2*j+1 and j<m and j-4<=k and i<=k and k<m", "s*i + t*j + u*k"
     ),
     example(
-        with_divisions,
-        "jk",
-        f"{GROUPS} and 48*g+i<n and 0<=j<m and 0<=k<3",
-        "s*((i+j)//d) + t*((j//2 + v) % 3) + u*k",
+        with_divisions, "jk", f"{GROUPS} and 48*g+i<n and 0<=j<m and 0<=k<3", "s*((i+j)//d) + t*((j//2 + v) % 3) + u*k"
     ),
     example(divisions_in_triangle, "jk", f"{GROUPS} and 0<=j<m and 0<=k<=j", "s*((i+j)//d) + t*k"),
-    example(
-        without_period,
-        "j",
-        f"{GROUPS} and 48*g+i<n and 0<=j<m",
-        "s*if(i < j, i, j) + t*i*j + if(j < v, j*j, 0)",
-    ),
+    example(without_period, "j", f"{GROUPS} and 48*g+i<n and 0<=j<m", "s*if(i < j, i, j) + t*i*j + if(j < v, j*j, 0)"),
     example(alternating_lanes, "j", f"{GROUPS} and 0<=j<m", "s*i + t*j", guard="(i+j) % 2 == 0"),
     example(
         two_axes,

@@ -48,12 +48,7 @@ def test_intervals_of_skipped_iterations_of_nested_loops_are_counted() -> None:
     graph = Idg(instructions, (used,), (Loop("i", 1000, (Loop("j", 10**6, (0, 1)), 2)),))
     assert Counter(
         {(each.instructions, each.stall): each.number for each in intervals(graph, TWO_PIPELINES, MEMORY)}
-    ) == {
-        (0, 6): 1,
-        (1, 6): 1000 * (10**6 - 1),
-        (2, 6): 999,
-        (2, 0): 1,
-    }
+    ) == {(0, 6): 1, (1, 6): 1000 * (10**6 - 1), (2, 6): 999, (2, 0): 1}
 
 
 def test_instructions_of_a_loop_without_loads_are_one_interval() -> None:

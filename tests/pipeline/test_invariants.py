@@ -88,11 +88,7 @@ def test_several_warps_may_be_faster_with_a_longer_latency(policy: str) -> None:
     pair = Idg.from_edges(["a", "b"], [(0, 1)])
     short, long = (
         simulate(
-            pair,
-            {"a": Lambdas(1, completion), "b": Lambdas(1, 1)},
-            Execution(1, 3, 3),
-            scheduler=policy,
-            issue_limit=1,
+            pair, {"a": Lambdas(1, completion), "b": Lambdas(1, 1)}, Execution(1, 3, 3), scheduler=policy, issue_limit=1
         ).cycles
         for completion in (2, 3)
     )
@@ -229,11 +225,7 @@ INVALID: list[tuple[type[LoopyperfError], str, Callable[[], Any]]] = [
     ),
     (SimulationError, "3 graphs for groups of 2 warps", lambda: simulate([CHAIN] * 3, TIMING, Execution(2, 1, 1))),
     (SimulationError, "at least 0 cycles, got -1", lambda: Scheduler("oldest", -1)),
-    (
-        SimulationError,
-        "'newest'; expected one of 'longest wait', 'oldest', 'youngest'",
-        lambda: Scheduler("newest"),
-    ),
+    (SimulationError, "'newest'; expected one of 'longest wait', 'oldest', 'youngest'", lambda: Scheduler("newest")),
     (
         SimulationError,
         "no instruction runs on 'sfu'",

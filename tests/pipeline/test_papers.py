@@ -81,10 +81,7 @@ def test_instruction_mix_throughput_matches_equations_43_to_45(
     mix = Idg.from_edges([first] * 4 + [second], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0, 1)], trips=200)
     heavy = {id(mix.instructions[4])}
     found = simulate(
-        mix,
-        lambda each: Lambdas(4, 18) if id(each) in heavy else Lambdas(1, 18),
-        warps(48),
-        issue_limit=limit,
+        mix, lambda each: Lambdas(4, 18) if id(each) in heavy else Lambdas(1, 18), warps(48), issue_limit=limit
     )
     # The pipelines fill and drain once in 200 rounds of 48 warps.
     assert throughput == pytest.approx(4 * 200 * 48 / found.cycles, rel=0.01)

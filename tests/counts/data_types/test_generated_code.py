@@ -77,11 +77,7 @@ LITERALS = (
 )
 INTEGERS = (
     # Integers are converted before they are divided.
-    (
-        "b[i] = (1/3)*a[i]",
-        "b[i] = (float) (((float) (1.0f) / (float) (3.0f)) * a[i]);",
-        {"f32 div": 1, "f32 mul": 1},
-    ),
+    ("b[i] = (1/3)*a[i]", "b[i] = (float) (((float) (1.0f) / (float) (3.0f)) * a[i]);", {"f32 div": 1, "f32 mul": 1}),
     ("b[i] = q[i]/3", "b[i] = (float) ((float) (q[i]) / (float) (3.0f));", {"f32 div": 1}),
     ("d[i] = q[i]/3", "d[i] = (double) (q[i]) / (double) (3.0);", {"f64 div": 1}),
     ("b[i] = a[i]*(i/7)", "b[i] = (float) (a[i] * ((float) (i) / (float) (7.0f)));", {"f32 div": 1, "f32 mul": 1}),
@@ -120,11 +116,7 @@ COMPLEX = (
     ("z[i] = w[i]**2", "z[i] = cfloat_cast(cfloat_mul(w[i], w[i]));", {"f32 mul": 4, "f32 add": 2}),
     ("z[i] = 0.1*w[i]", "z[i] = cfloat_cast(cdouble_rmul(0.1f, cdouble_cast(w[i])));", {"f64 mul": 2}),
     ("z[i] = 2*w[i]", "z[i] = cfloat_rmul(2.0f, w[i]);", {"f32 mul": 2}),
-    (
-        "z[i] = w[i]**5",
-        "z[i] = cfloat_cast(cdouble_powr(cdouble_cast(w[i]), 5.0f));",
-        {"f64 special": 6, "f64 mul": 4},
-    ),
+    ("z[i] = w[i]**5", "z[i] = cfloat_cast(cdouble_powr(cdouble_cast(w[i]), 5.0f));", {"f64 special": 6, "f64 mul": 4}),
     ("x[i] = a[i] + y[i] + b[i]", "x[i] = cdouble_radd(b[i], cdouble_radd(a[i], y[i]));", {"f64 add": 2}),
     ("x[i] = w[i]*a[i]*b[i]", "x[i] = cdouble_cast(cfloat_rmul(a[i] * b[i], w[i]));", {"f32 mul": 3}),
 )

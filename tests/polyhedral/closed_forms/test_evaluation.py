@@ -245,12 +245,7 @@ FORMULAS = [
     # ... also if the divisor of the floor divides the assumed modulus, but not if it is a multiple of it.
     ("{ [i] : 0 <= 4*i < n }", "n >= 1 and n mod 16 = 0", "n/4", r"\frac{n}{4}"),
     ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 4 = 0", "floor((n + 15)/16)", None),
-    (
-        "{ [i] : 0 <= 16*i < n }",
-        "n >= 1",
-        "floor((n + 15)/16)",
-        r"\left\lfloor \frac{n + 15}{16} \right\rfloor",
-    ),
+    ("{ [i] : 0 <= 16*i < n }", "n >= 1", "floor((n + 15)/16)", r"\left\lfloor \frac{n + 15}{16} \right\rfloor"),
     ("{ [i] : i = 0 and n mod 4 = 3 }", "", "1 if n mod 4 = 3", r"\begin{cases}1 & n \bmod 4 = 3\end{cases}"),
     # The common factor of several terms is factored out if that is shorter.
     ("{ [i, j] : 0 <= i < n + 4 and 0 <= j < 3*n }", "n >= 1", "3*n^2 + 12*n", r"3 \, {n}^{2} + 12 \, n"),
