@@ -1,7 +1,6 @@
 """Commands that explain run times: ``advise``, ``diff``, ``explain``, ``report`` and ``trace``."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,13 @@ from loopyperf.cli.options import Form, Output, is_quiet, standard_error
 from loopyperf.cli.progress import working
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import LoopyperfError, by_reason, one_line
-from loopyperf.explain.explain import notes_on, paragraphs
-from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, bar
+from loopyperf.explain.explain import paragraphs
+from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.roofline_chart import OF_ALL_LANES, Roofline
 from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS
-from loopyperf.models.result import HEADINGS, Estimate
-from loopyperf.predict.compare import models_table
-from loopyperf.units import duration, in_percent, prefixed
+from loopyperf.units import duration, in_percent
 
 SMALL = 0.01
 """share of the time below which a line's cost is not shown"""
@@ -168,8 +164,7 @@ def trace_command(kernel: str, output: Path, form: Form, **options: Any) -> None
 
 @click.command("explain", epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.predicting(*settings.EXPLAINING)
-@click.option("--details", is_flag=True, help="Also print all models, the roofline and all notes.")
-def explain_command(kernel: str, details: bool, form: Form, **options: Any) -> None:
+def explain_command(kernel: str, form: Form, **options: Any) -> None:
     """Explain the run time of a Loopy kernel and suggest improvements.
 
     FUNCTION in FILE.py returns the kernel. The first screen shows the run time and the bottleneck, the utilization of
@@ -177,17 +172,13 @@ def explain_command(kernel: str, details: bool, form: Form, **options: Any) -> N
     costs.
     `loopyperf report` writes the same as an HTML page.
     """
-    options["models"] = options["models"] or (tuple(MODELS) if details else None)
-    show_explanation(explanation_for(kernel, **options), form, details=details)
-
-
-def show_explanation(answer: Explanation, form: Form = "text", *, details: bool = False) -> None:
-    """Print *answer*, device by device; with *details*, also all models, roofline and notes."""
+    options["models"] = options["models"] or None
+    answer = explanation_for(kernel, **options)
     if form == "text" and not is_quiet() and answer.about:
         for paragraph in paragraphs(answer.about):
             show(paragraph, hanging="")
         show("")
-    print_in(form, lambda: list(_report_texts(answer, details)), answer.records, answer.to_dict)
+    print_in(form, lambda: list(_report_texts(answer)), answer.records, answer.to_dict)
 
 
 def explanation_for(kernel: str, **options: Any) -> Explanation:
@@ -198,102 +189,17 @@ def explanation_for(kernel: str, **options: Any) -> Explanation:
         return lpp.explain(program, about=words_on(kernel), **options)
 
 
-def _report_texts(answer: Explanation, details: bool) -> Iterator[ReportText]:
-    """Yield the report texts to print, in order; see :func:`show_explanation`."""
+def _report_texts(answer: Explanation) -> Iterator[ReportText]:
+    """Yield the first screen of each device, with the costs of its source lines and its accesses below."""
     for on in answer.devices:
         yield on.report_text()
         yield ReportText("", tables=[_source_table(answer, on)])
-        yield from _memory(on)
-        if details:
-            yield from _details(on)
-    if details:
-        yield ReportText("Model assumptions", tables=[_summaries(answer)])
-    yield from _listed("No prediction", _reasons(answer.refusals))
-
-
-def _details(on: OnDevice) -> Iterator[ReportText]:
-    """Yield the report texts beyond the first screen."""
-    notes = notes_on(on)
-    if on.estimate.breakdown.rows:
-        yield ReportText("Breakdown of the time", tables=[_parts_table(on.estimate)])
-    yield from _waiting(on)
-    yield from _listed(_notes_title(on), [_with_models(names, sentence, on) for sentence, names in notes.items()])
-    yield ReportText("Models", tables=[models_table(on.estimates, on.clock)])
-    yield from _listed("No prediction", _reasons(on.refusals))
-    if on.roofline is not None:
-        yield _under_roofs(on, on.roofline, notes)
-    missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
-    yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
-
-
-def _memory(on: OnDevice) -> Iterator[ReportText]:
-    """Yield the memory accesses of the longest launch, and its device memory traffic."""
-    if on.diagnosis is not None and on.diagnosis.launches:
-        longest, words = on.diagnosis.longest, on.diagnosis.words
-        yield ReportText("", tables=[accesses_table(longest, words)], remarks=[longest.traffic.in_words])
-
-
-def _waiting(on: OnDevice) -> Iterator[ReportText]:
-    """Yield the stall reasons of the warps of each launch."""
-    if on.diagnosis is not None:
-        for launch in on.diagnosis.launches:
-            if launch.waiting is not None:
-                rows = [(cause, bar(share), in_percent(share)) for cause, share in launch.waiting.total.items()]
-                title = f"Stall reasons of the {on.diagnosis.words.warp}s of {launch.name}"
-                yield ReportText(title, tables=[Table(("", "", "share"), rows, text=2)])
-
-
-def _listed(title: str, sentences: Sequence[str]) -> Iterator[ReportText]:
-    """Yield *sentences* below *title*, if there are any."""
-    if sentences:
-        yield ReportText(title, remarks=sentences)
-
-
-def _notes_title(on: OnDevice) -> str:
-    return "Notes (of all models, unless a model is named)" if len(on.estimates) > 1 else "Notes"
-
-
-def _with_models(names: Sequence[str], sentence: str, on: OnDevice) -> str:
-    """Return the note *sentence* after the *names* of its models, unless it is a note of all models."""
-    return sentence if len(names) == len(on.estimates) else f"{', '.join(names)}: {sentence}"
-
-
-def _under_roofs(on: OnDevice, roofline: Roofline, printed: Collection[str]) -> ReportText:
-    """Return the report text of *roofline* with the models below it, without notes that are *printed* already."""
-    report_text = roofline.report_text()
-    work = [(each.name, prefixed(each.flops, "flop"), _moved(each.moved)) for each in roofline.launches]
-    return replace(
-        report_text,
-        question="Roofline",
-        tables=[*report_text.tables, Table(("launch", "work", "traffic"), work, last=1)],
-        remarks=[OF_ALL_LANES, *report_text.remarks, *filter(None, [on.under_the_roof])],
-        notes=[each for each in report_text.notes if each not in printed],
-    )
-
-
-def _moved(moved: Mapping[str, float]) -> str:
-    return ", ".join(f"{memory} {prefixed(nbytes, 'B')}" for memory, nbytes in moved.items())
-
-
-def _reasons(refusals: Mapping[str, str]) -> list[str]:
-    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason(refusals).items()]
-
-
-def _summaries(answer: Explanation) -> Table:
-    """Return a table of the assumptions of each model that was run, in the order of the model catalog."""
-    names = {name for on in answer.devices for name in (*on.estimates, *on.refusals)}
-    rows = [(name, model.summary) for name, model in MODELS.items() if name in names]
-    return Table(("model", "assumptions"), rows, text=2)
-
-
-def _parts_table(estimate: Estimate) -> Table:
-    """Return a table of the cost of each property: time, and share of the whole."""
-    whole = float(estimate.seconds)
-    rows = [
-        (*cost.in_words(estimate.columns), in_percent(float(cost.seconds) / whole) if whole else "")
-        for cost in estimate.breakdown.costs()
-    ]
-    return Table((*HEADINGS[estimate.columns], "share"), rows)
+        if on.diagnosis is not None and on.diagnosis.launches:
+            longest, words = on.diagnosis.longest, on.diagnosis.words
+            yield ReportText("", tables=[accesses_table(longest, words)], remarks=[longest.traffic.in_words])
+    if answer.refusals:
+        refused = by_reason(answer.refusals)
+        yield ReportText("No prediction", remarks=[f"{', '.join(names)}: {why}" for why, names in refused.items()])
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:

@@ -1,6 +1,6 @@
 """Explain why a kernel takes so long: :func:`explain` evaluates models on one or several devices."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from loopyperf.explain.roofline_chart import roofline_at
 from loopyperf.explain.source_view import SourceLine, listing_of
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS, find_model
-from loopyperf.models.result import LEVEL, Estimate
+from loopyperf.models.result import Estimate
 from loopyperf.predict.compare import Predictors, check_requested, models_named, record_among, usual_model
 from loopyperf.predict.on_device import BOUND, DevicePredictor
 from loopyperf.predict.predictor import Predictor
@@ -25,7 +25,6 @@ from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.stages.compile import Compiler
 from loopyperf.stages.device_choice import device_or_error
-from loopyperf.units import duration, in_percent
 
 Found = TypeVar("Found")
 LISTING: ResultKind[tuple[str, tuple[SourceLine, ...]]] = json_result_kind(
@@ -249,33 +248,3 @@ def paragraphs(about: str) -> list[str]:
 
 def _is_formula(block: str) -> bool:
     return any(line.startswith((" ", "\t")) for line in block.splitlines())
-
-
-def notes_on(on: OnDevice) -> dict[str, tuple[str, ...]]:
-    """Return each note with the models that it applies to, the notes of the model shown first before the others.
-
-    The interval and the omissions of the model shown first are not included, because its headline has them.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for name in sorted(on.estimates, key=lambda name: name != on.first):
-        estimate = on.estimates[name]
-        headline = () if name == on.first else tuple(_headline(estimate))
-        for sentence in dict.fromkeys((*headline, *_sentences(estimate))):
-            found[sentence] = (*found.get(sentence, ()), name)
-    return found
-
-
-def _headline(estimate: Estimate) -> Iterator[str]:
-    """Yield the parts of a headline beside the time and the bound: omissions and interval."""
-    if estimate.left_out:
-        yield estimate.without.strip(" ()")
-    if estimate.interval is not None:
-        low, high = (duration(float(end)) for end in estimate.interval)
-        yield f"{in_percent(LEVEL)} interval: {low} to {high}"
-
-
-def _sentences(estimate: Estimate) -> Iterator[str]:
-    yield from (f"or: {each}" for each in estimate.alternatives)
-    for array in estimate.unsure:
-        yield f"unknown whether the compiler keeps the private array {array} in registers"
-    yield from estimate.notes

@@ -56,7 +56,6 @@ MULTIPLY_ADDS, SPECIAL, ISSUE_LIMIT = "{} multiply-adds", "special functions", "
 """names of peaks; the first is a format for the data type"""
 OF_MULTIPLY_ADDS = frozenset({Opcode.ADD, Opcode.MUL, Opcode.FMA})
 """opcodes limited by the peak of multiply-adds"""
-OF_ALL_LANES = "flop counts include lanes that are masked off by conditions"
 TOUCHING = 0.1
 """relative tolerance for a memory's busy time to count as the bound, because uneven groups per core make it differ"""
 PredictedLaunch = tuple[float, tuple[str, ...]]

@@ -44,22 +44,6 @@ def test_explain_prints_first_screen_and_source_within_80_columns(monkeypatch: p
         assert any(words in line for line in lines), words
 
 
-def test_details_show_all_models_and_the_roofline(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = run("explain", CHAIN, *OPTIONS, "--details").stdout.splitlines()
-    assert max(len(line) for line in lines if len(line.split()) > 1) <= 80
-    for words in (
-        "Notes (of all models, unless a model is named)",
-        "Models",
-        "Roofline",
-        "f32 multiply-adds",
-        "local and L1 12.6 MB, L2 12.6 MB, DRAM 8.39 MB",
-        "Model assumptions",
-        "weighted sum of counts; nothing overlaps",
-    ):
-        assert any(words in line for line in lines), words
-
-
 def test_kernel_that_executes_nothing_is_explained(tmp_path: Path):
     file = tmp_path / "nothing.py"
     file.write_text(
@@ -88,15 +72,6 @@ def test_requested_model_is_shown_first():
     options = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
     shown = run("explain", CHAIN, *options, "--model", "gpuperf").stdout
     assert "(nvidia-v100), model gpuperf: " in shown
-
-
-def test_notes_are_not_repeated():
-    # The roofline has the same notes as the models.
-    options = ("--set", "n=4096", "--device", "amd-r9-fury", "--details")
-    printed = " ".join(run("explain", CHAIN, *options).stdout.split())
-    assert "Missing" not in printed
-    assert printed.count("assumed throughputs of amd-r9-fury: ") == 1
-    assert printed.count("DRAM 136 cycles (as on amd-r9-380)") <= 3  # of models that use all latencies or some
 
 
 def test_explain_starts_with_the_dedented_docstring(tmp_path: Path):
