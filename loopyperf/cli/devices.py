@@ -1,14 +1,15 @@
 """``loopyperf devices``: list the known devices, or show the parameters of one."""
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from loopyperf.cli import options
-from loopyperf.cli.console import print_in
+from loopyperf.cli.console import print_in, show
 from loopyperf.cli.options import Form, names_or_files
+from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import (
     KnownFile,
@@ -18,6 +19,7 @@ from loopyperf.device.device_library import (
     listed_as,
     load_device,
 )
+from loopyperf.device.substitutes import lacking
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.units import number_of, prefixed
@@ -47,7 +49,14 @@ def _with_remarks(words: str, row: Row) -> str:
 
 
 HEADINGS = "device", "architecture", "cores", "clock", "bandwidth", "f32 peak", "fits"
-NOTE = "`loopyperf devices show NAME` prints all parameters, and which of them the models assume"
+NOTE = "`loopyperf devices show NAME` prints all parameters"
+LABELS = {
+    "also_called": "also known as",
+    "register_allocation": "registers are allocated to a",
+    "lanes": "work-items of a warp execute",
+    "scheduling": "warp scheduling",
+}
+"""JSON key -> label in text, if they differ"""
 
 
 @click.group("devices", invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
@@ -89,18 +98,38 @@ def _short_names() -> list[str]:
 @options.form
 def show_one(name: str, form: Form) -> None:
     """Print all parameters of the device NAME, or of a device file (TOML), with units and sources."""
-    # Imported here, because it imports all models, which the list does not need.
-    text = import_module("loopyperf.cli.device_text")
-    device = load_device(name)
+    print_device(load_device(name), form)
+
+
+def print_device(device: Device, form: Form, **more: Any) -> None:
+    """Print the parameters of *device* in the format *form*; JSON also has *more*."""
+    words = _words(device)
     if form == "text":
-        text.show_device(device)
-    else:
-        print_in(
-            form,
-            lambda: [text.device_text(device)],
-            lambda: list(text.numbers(device)),
-            lambda: text.as_plain_values(device),
-        )
+        for key, value in words.items():
+            if value:
+                show(f"{LABELS.get(key, key)}: {', '.join(value) if isinstance(value, list) else value}")
+    lacks = lacking(device)
+    remark = f"all models need a fit: the device file lacks {', '.join(lacks)}"
+    text = ReportText("", tables=[device.table], remarks=[remark] if lacks else [])
+    numbers = [asdict(each) for part in device.parts for each in part.statements]
+    print_in(form, lambda: [text], lambda: numbers, lambda: {**words, "numbers": numbers, **more})
+
+
+def _words(device: Device) -> dict[str, str | list[str]]:
+    scheduling = device.scheduling
+    return {
+        "device": device.slug,
+        "name": device.name,
+        "vendor": device.vendor,
+        "architecture": device.architecture,
+        "target": device.target,
+        "also_called": list(device.also_called),
+        "register_allocation": device.register_allocation,
+        "lanes": device.lanes,
+        "pipelines": [f"{one} instructions on {shared.pipeline} ({shared.source})" for one, shared in device.pipelines],
+        "scheduling": f"{scheduling.policy} ({scheduling.source})" if scheduling else "",
+        "note": device.note,
+    }
 
 
 def _known() -> list[Row]:

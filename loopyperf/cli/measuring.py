@@ -17,8 +17,8 @@ from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.calibration.residual_model import own_residual_models, residual_document, save_residual_model
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show, show_beside
-from loopyperf.cli.device_text import as_plain_values, device_text, show_device
-from loopyperf.cli.options import Form, Output, Records, check_writable, is_quiet, standard_error
+from loopyperf.cli.devices import print_device
+from loopyperf.cli.options import Form, Output, check_writable, is_quiet, standard_error
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.counts.execution import Counting
 from loopyperf.device.device_files import description_text
@@ -27,7 +27,7 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.measurement.microbenchmarks.measured_description import MeasuredDescription, described_by
+from loopyperf.measurement.microbenchmarks.measured_description import described_by
 from loopyperf.measurement.microbenchmarks.measured_description import microbenchmark as run_microbenchmarks
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import LEVEL
@@ -272,25 +272,12 @@ def microbenchmark_command(
             measured = run_microbenchmarks(clock=hertz, progress=report, **options)
     path = output or check_writable(Path(f"{measured.device.slug}.toml"))
     write_file("the device file", path, description_text(measured.device))
-    if form != "text":
-        found = _plain(measured)
-        records: Records = found["numbers"]
-        print_in(form, lambda: [device_text(measured.device)], lambda: records, lambda: {"path": str(path), **found})
-        return
-    _show(measured)
-    show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; show it with: loopyperf devices show {path}")
-
-
-def _plain(measured: MeasuredDescription) -> dict[str, Any]:
-    """Return the measured parameters as values for JSON."""
     absent = {refusal.name: refusal.reason for refusal in measured.refusals}
-    return {**as_plain_values(measured.device), "absent": absent}
-
-
-def _show(measured: MeasuredDescription) -> None:
-    show_device(measured.device)
-    for refusal in measured.refusals:
-        show(f"not measured: {refusal}", standard_error())
+    print_device(measured.device, form, path=str(path), absent=absent)
+    if form == "text":
+        for refusal in measured.refusals:
+            show(f"not measured: {refusal}", standard_error())
+        show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; show it with: loopyperf devices show {path}")
 
 
 # }}}
