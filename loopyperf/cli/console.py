@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loopyperf.cli.options import Form, Records, has_width, is_quiet, is_verbose, standard_output
-from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
+from loopyperf.display import GAP, ReportText, Tabular, folded
 from loopyperf.units import printable
 
 NOTE = re.compile(r"note: |\d+ notes, abbreviated: ")
@@ -47,11 +47,6 @@ def show_beside(text: str) -> None:
     """Print *text* as :func:`show` does, unless ``--quiet`` was given: it is not part of the answer."""
     if not is_quiet():
         show(text)
-
-
-def show_answer(answer: Shown) -> None:
-    """Print *answer* as Python does, in the width of the terminal."""
-    show_whole_or_alone([answer.report_text()])
 
 
 def show_whole_or_alone(report_texts: Sequence[ReportText]) -> None:
@@ -101,18 +96,13 @@ def print_in(
 ) -> None:
     """Print an answer in the format *form*: text, Markdown, its records as CSV, or all of it as JSON."""
     if form == "json":
-        print_json(to_dict())
+        click.echo(json.dumps(to_dict(), indent=2))
     elif form == "csv":
         click.echo(printable(_as_csv(records())), nl=False)
     elif form == "md":
         click.echo("\n\n".join(each.markdown(_all_notes()) for each in report_texts()))
     else:
         show_whole_or_alone(report_texts())
-
-
-def print_json(answer: Any) -> None:
-    """Print plain values as JSON."""
-    click.echo(json.dumps(answer, indent=2))
 
 
 def _show_tables(report_text: ReportText, console: Console) -> None:

@@ -75,24 +75,20 @@ def _tried(program: Program, finding: Finding, options: Mapping[str, Any]) -> tu
     epilog="\b\nExample: loopyperf diff matmul.py:tiled --set n=2048 --set-after n=4096 \\\n  --device nvidia-v100",
 )
 @settings.predicting("kernel", "other", "sizes", "sizes after", "typical", "devices", *settings.MODEL)
-def diff_command(form: Form, **options: Any) -> None:
-    """Explain how the run times of two Loopy kernels differ.
-
-    Each FUNCTION in FILE.py returns a kernel. Without a second kernel, the first is compared with itself at the sizes
-    of --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
-    """
-    print_answer(_compared(**options), form)
-
-
-def _compared(
+def diff_command(
     kernel: str,
     other: str | None,
     parameters: dict[str, int],
     after: dict[str, int],
     device: tuple[str, ...],
+    form: Form,
     **options: Any,
-) -> lpp.Difference:
-    """Return the difference; raises :class:`click.UsageError` if the options select only one kernel run."""
+) -> None:
+    """Explain how the run times of two Loopy kernels differ.
+
+    Each FUNCTION in FILE.py returns a kernel. Without a second kernel, the first is compared with itself at the sizes
+    of --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
+    """
     if other is None and not after and len(device) < 2:
         raise click.UsageError("give a second FILE.py:FUNCTION, --set-after, or a second --device")
     first = load_program(kernel)
@@ -100,7 +96,8 @@ def _compared(
     # None stands for a size that only the second kernel has.
     pairs = {name: (parameters.get(name), value) for name, value in after.items()}
     with working("comparing"):
-        return lpp.diff(first, second, device=device or None, parameters={**parameters, **pairs}, **options)
+        answer = lpp.diff(first, second, device=device or None, parameters={**parameters, **pairs}, **options)
+    print_answer(answer, form)
 
 
 @click.command("report", epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100")

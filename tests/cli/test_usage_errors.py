@@ -85,7 +85,7 @@ def test_unknown_backend_is_a_usage_error():
     for words in (("calibrate", "--backend", "metal"), ("estimate", DOUBLED, "--backend", "replay")):
         refused = run(*words)
         assert (refused.exit_code, refused.stdout) == (2, "")
-        assert f"unknown backend '{words[-1]}'; choose cuda or opencl" in refused.stderr
+        assert f"'{words[-1]}' is not one of 'cuda', 'opencl'" in refused.stderr
 
 
 def test_invalid_values_are_usage_errors():
