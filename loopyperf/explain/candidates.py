@@ -17,7 +17,6 @@ from loopy.kernel.instruction import Assignment, InstructionBase
 from loopy.symbolic import CoefficientCollector, WalkMapper
 
 from loopyperf.compiler.machine_program import MachineLaunch
-from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.explain.review import LaunchReview
@@ -192,14 +191,6 @@ TREE = 3
 """barriers per iteration from which a loop is assumed to contain a tree reduction"""
 CONTROL = (Opcode.INTEGER, Opcode.BRANCH, Opcode.COMPARE, Opcode.MOVE)
 """opcodes of loop control"""
-
-
-def is_local_load(instruction: Instruction) -> bool:
-    return instruction.subsystem == MemorySpace.LOCAL and instruction.kind == Opcode.LOAD
-
-
-def is_local_store(instruction: Instruction) -> bool:
-    return instruction.subsystem == MemorySpace.LOCAL and instruction.kind == Opcode.STORE
 
 
 def is_control(around: Sequence[Loop], instruction: Instruction) -> bool:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from math import ceil, prod
-from typing import Any, cast
+from typing import Any
 
 import islpy as isl
 import numpy as np
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
-from loopy.kernel.instruction import CInstruction, InstructionBase
+from loopy.kernel.instruction import CInstruction
 from loopy.symbolic import TypeCast, get_dependencies
 from pymbolic.primitives import Remainder
 
@@ -82,13 +82,9 @@ def _unrolled_results(seen: LaunchSeen) -> Iterator[str]:
     for iname in sorted(seen.given.all_inames() & kernel.all_inames()):
         around = [each for each in stores if iname in each.within_inames]
         is_unrolled = any(isinstance(tag, IlpBaseTag | UnrollTag) for tag in seen.given.inames[iname].tags)
-        if is_unrolled and around and all(iname in _subscripts(each) for each in around):
+        indices = [set[str]().union(*map(get_dependencies, each.assignees)) for each in around]
+        if is_unrolled and around and all(iname in names for names in indices):
             yield iname
-
-
-def _subscripts(instruction: InstructionBase) -> frozenset[str]:
-    """Return the names in the indices of what *instruction* assigns to."""
-    return frozenset[str]().union(*map(get_dependencies, instruction.assignees))
 
 
 def _stacks(seen: LaunchSeen) -> list[Instruction]:
@@ -104,12 +100,7 @@ def _registers_in_words(seen: LaunchSeen) -> str:
         return f"{here.registers} registers, and {here.spilled} more spill to local (stack) memory"
     if _stacks(seen):
         return "more registers than available: they are in local (stack) memory"
-    return f"{here.registers} registers: {_residing(seen)} are resident"
-
-
-def _residing(seen: LaunchSeen) -> str:
-    """Return the resident warps per core and the number of slots, e.g. ``"8 of 64 warps"``."""
-    return f"{seen.review.residents.warps_in_words} of {seen.review.residents.slots} {seen.words.warp}s"
+    return f"{here.registers} registers: {here.warps_in_words} of {here.slots} {seen.words.warp}s are resident"
 
 
 def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -117,7 +108,7 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     stacks = _stacks(seen)
     if not stacks:
         return
-    arrays = _arrays(stacks)
+    arrays = tuple(dict.fromkeys(each.reference.array for each in stacks if each.reference is not None))
     executed = sum(float(each.executions) for each in stacks)
     spilled = f"{number_of(seen.machine.spilled, 'register')} per work-item spill"
     what = spilled if seen.machine.spilled else f"{listed(arrays, MOST_NAMES)} in local (stack) memory"
@@ -170,22 +161,14 @@ def small(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 def launched(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest more work per launch, if launch overhead takes most of the time; then nothing else helps."""
     if seen.overhead > BUSY:
-        yield ChangeCandidate(
-            ChangeClass.FEWER_LAUNCHES,
-            (),
-            (),
-            f"launch overhead takes {in_percent(seen.overhead)} of the time",
-            seen.overhead,
-        )
+        evidence, share = f"launch overhead takes {in_percent(seen.overhead)} of the time", seen.overhead
     elif not seen.launch.device.launch_overhead and seen.review.seconds < SHORT_LAUNCH * seen.review.times:
-        yield ChangeCandidate(
-            ChangeClass.FEWER_LAUNCHES,
-            (),
-            (),
-            f"{number_of(seen.launch.all_groups, 'group')} of {number_of(seen.launch.work_items, 'work-item')} take "
-            f"{duration(seen.review.seconds / seen.review.times)}, less than launching them (not included)",
-            1.0,
-        )
+        groups = f"{number_of(seen.launch.all_groups, 'group')} of {number_of(seen.launch.work_items, 'work-item')}"
+        takes = duration(seen.review.seconds / seen.review.times)
+        evidence, share = f"{groups} take {takes}, less than launching them (not included)", 1.0
+    else:
+        return
+    yield ChangeCandidate(ChangeClass.FEWER_LAUNCHES, (), (), evidence, share)
 
 
 # }}}
@@ -212,10 +195,6 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {in_percent(waits)} of stall cycles",
             waits,
         )
-
-
-def _arrays(instructions: list[Instruction]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.reference.array for each in instructions if each.reference is not None))
 
 
 def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -336,12 +315,18 @@ def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         for tag in each.tags
         if isinstance(tag, GroupInameTag | LocalInameTag)
     }
-    used = frozenset(str(name) for each in kernel.instructions for name in _names(each))
+    instructions: list[Any] = list(kernel.instructions)
+    used = frozenset(str(name) for each in instructions for name in each.dependency_names() | each.reduction_inames())
     idle = [iname for iname in sorted(axes) if iname not in used and not _bounds(kernel, iname) & used]
-    if not idle or any(_updates(kernel, each) or isinstance(each, CInstruction) for each in kernel.instructions):
-        return
+    temporaries = kernel.temporary_variables.keys()
+    for each in instructions if idle else ():
+        if (
+            isinstance(each, CInstruction)
+            or (set(each.assignee_var_names()) - temporaries) & each.read_dependency_names()
+        ):
+            return  # executing an update of an argument once is not executing it often
     number = prod(max(1, seen.length(iname)) for iname in idle)
-    if number > 1:
+    if idle and number > 1:
         yield ChangeCandidate(
             ChangeClass.REDUNDANT,
             tuple(idle),
@@ -349,12 +334,6 @@ def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             f"nothing depends on {listed(idle, MOST_NAMES)}: {number:,} work-items compute the same",
             1 - 1 / number,
         )
-
-
-def _names(instruction: InstructionBase) -> frozenset[str]:
-    """Return the names that *instruction* mentions."""
-    known = cast("Any", instruction)
-    return frozenset[str](known.dependency_names() | known.reduction_inames())
 
 
 def _bounds(kernel: Any, iname: str) -> frozenset[str]:
@@ -369,12 +348,6 @@ def _bounds(kernel: Any, iname: str) -> frozenset[str]:
         for number, other in enumerate(names)
         if number != place and constraint.involves_dims(isl.dim_type.set, number, 1)
     )
-
-
-def _updates(kernel: Any, instruction: InstructionBase) -> bool:
-    """Return whether *instruction* updates an argument, so that executing it once is not executing it often."""
-    written = set(instruction.assignee_var_names()) - kernel.temporary_variables.keys()
-    return bool(written & instruction.read_dependency_names())
 
 
 def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:

@@ -128,9 +128,8 @@ class OnDevice(Tabular):
     @property
     def has_stalls(self) -> bool:
         """Return whether the stall reasons of the warps of the longest launch are known."""
-        return (
-            self.diagnosis is not None and bool(self.diagnosis.launches) and self.diagnosis.longest.waiting is not None
-        )
+        found = self.diagnosis
+        return found is not None and bool(found.launches) and found.longest.waiting is not None
 
     @property
     def least(self) -> float:
@@ -142,14 +141,10 @@ class OnDevice(Tabular):
             return float(self.estimates["roofline"])
         return -inf if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
 
-    def is_under_the_roof(self, model: str) -> bool:
-        """Return whether *model* predicts less time than the roofline."""
-        return is_below(self.estimates[model], self.least)
-
     @property
     def below_the_bound(self) -> str:
         """Return a remark on a time of the model shown first that is below the roofline; empty if it is not."""
-        if not self.is_under_the_roof(self.first):
+        if not is_below(self.estimate, self.least):
             return ""
         if self.estimate.columns == "pipelines":
             return f"below the roofline of {duration(self.least)}: the fit measured a faster device than is published"
@@ -207,14 +202,15 @@ class OnDevice(Tabular):
 
     def _beside_findings(self) -> Iterator[str]:
         """Yield remarks on the diagnosing model, on stall reasons, and on findings that are not shown."""
-        if self.diagnosis is not None:
-            yield from self.diagnosis.remarks
-        if self.diagnosis is not None and self.diagnosis.launches:
+        if self.diagnosis is None:
+            return
+        yield from self.diagnosis.remarks
+        if self.diagnosis.launches:
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
-        if self.diagnosis is not None and not self.diagnosis.findings:
+        if not self.diagnosis.findings:
             yield self.diagnosis.no_change
-        elif self.diagnosis is not None and len(self.diagnosis.findings) > MOST_FINDINGS:
-            yield f"{number_of(len(self.diagnosis.findings) - MOST_FINDINGS, 'more finding')} with smaller gains"
+        elif more := self.diagnosis.findings[MOST_FINDINGS:]:
+            yield f"{number_of(len(more), 'more finding')} with smaller gains"
 
     def _other_models(self) -> Iterator[str]:
         """Yield one line on the estimates of the other models."""

@@ -19,8 +19,6 @@ from loopyperf.explain.candidates import (
     ChangeClass,
     LaunchSeen,
     barriers_each_time,
-    is_local_load,
-    is_local_store,
     lines,
     parts_of,
     steps_of,
@@ -188,7 +186,8 @@ def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     graph = seen.graph
     if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)):
         return  # a tree reduction
-    loads = [each for each in graph.instructions if is_local_load(each)]
+    local = [each for each in graph.instructions if each.subsystem == MemorySpace.LOCAL]
+    loads = [each for each in local if each.kind == Opcode.LOAD]
     arithmetic, used = (
         sum(float(each.executions) for each in some)
         for some in ([each for each in graph.instructions if each.kind == Opcode.FMA], loads)
@@ -196,18 +195,19 @@ def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     busy = seen.busy(seen.review.pipeline_of_local)
     if not loads:
         yield from _from_cache(seen)
-    elif busy >= BUSY and used >= arithmetic > 0:
+        return
+    if busy >= BUSY and used >= arithmetic > 0:
         evidence = f"{number_of(round(used / arithmetic, 2), 'load')} from {seen.words.local} per multiply-add"
-        yield _sharing(seen, loads, evidence, busy)
     else:
-        stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
+        stored = {each.source for each in local if each.kind == Opcode.STORE and each.source}
         fills = [each for each in graph.instructions if each.source in stored and each.kind == Opcode.LOAD]
-        fills = [each for each in fills if each.subsystem == MemorySpace.GLOBAL]
-        loaded = sum(float(each.executions) for each in fills)
-        busy = seen.busy(*seen.review.traffic.moved)
-        if fills and busy >= BUSY and used >= TREE * loaded:  # else there is hardly any reuse
-            evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
-            yield _sharing(seen, fills, evidence, busy)
+        loads = [each for each in fills if each.subsystem == MemorySpace.GLOBAL]
+        loaded, busy = sum(float(each.executions) for each in loads), seen.busy(*seen.review.traffic.moved)
+        if not loads or busy < BUSY or used < TREE * loaded:  # there is hardly any reuse
+            return
+        evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
+    arrays = tuple(dict.fromkeys(each.reference.array for each in loads))
+    yield ChangeCandidate(ChangeClass.SEVERAL_RESULTS, arrays, lines(loads), evidence, busy)
 
 
 def _from_cache(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -236,11 +236,6 @@ def _from_cache(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             f"each group loads the same {seen.words.sector}s of {often[0]} {times[often[0]]:.0f} times",
             busy,
         )
-
-
-def _sharing(seen: LaunchSeen, loads: Sequence[Instruction], evidence: str, share: float) -> ChangeCandidate:
-    arrays = tuple(dict.fromkeys(each.reference.array for each in loads))
-    return ChangeCandidate(ChangeClass.SEVERAL_RESULTS, arrays, lines(loads), evidence, share)
 
 
 def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:

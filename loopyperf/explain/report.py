@@ -45,34 +45,6 @@ except ImportError as error:
     ) from error
 
 
-def _without_folders(explanation: Explanation) -> Explanation:
-    """Return *explanation* with the folders of paths removed from reasons and notes.
-
-    The kernel's source and description are not changed, because they are the user's own.
-    """
-    devices = tuple(_on_device(on) for on in explanation.devices)
-    return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
-
-
-def _on_device(on: OnDevice) -> OnDevice:
-    estimates = {
-        name: replace(each, notes=tuple(map(without_folders, each.notes))) for name, each in on.estimates.items()
-    }
-    roofline = on.roofline and replace(on.roofline, notes=tuple(map(without_folders, on.roofline.notes)))
-    return replace(
-        on,
-        name=without_folders(on.name),
-        estimates=estimates,
-        refusals=_reasons(on.refusals),
-        roofline=roofline,
-        gaps=_reasons(on.gaps),
-    )
-
-
-def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
-    return {without_folders(name): without_folders(reason) for name, reason in refusals.items()}
-
-
 LIGHT, DARK = "default", "github-dark"
 """Pygments styles"""
 
@@ -100,8 +72,10 @@ SHOWN = 0.01
 
 
 def page_of(explanation: Explanation) -> str:
-    """Return *explanation* as a self-contained HTML document."""
-    explanation = _without_folders(explanation)
+    """Return *explanation* as a self-contained HTML document.
+
+    Paths are reduced to file names, except in the kernel's description, which is the user's own.
+    """
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
@@ -114,7 +88,7 @@ def page_of(explanation: Explanation) -> str:
         shares_of_peak=shares_of_peak,
         reasons=reasons,
         summaries={name: model.summary for name, model in MODELS.items()},
-        paragraphs=paragraphs(explanation.about),
+        paragraphs=[Markup(escape(each)) for each in paragraphs(explanation.about)],
         sizes=", ".join(_stated(explanation)),
         lines=list(_source(explanation)),
         amount=prefixed,
@@ -132,7 +106,7 @@ def page_of(explanation: Explanation) -> str:
 def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.finalize = _unbroken
+    environment.finalize = _published
     environment.filters.update(
         duration=duration,
         number=amount,
@@ -183,14 +157,14 @@ def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
     }
 
 
-def _unbroken(value: Any) -> Any:
-    """Return *value* with no-break spaces between numbers and units; markup is unchanged."""
-    return unbroken(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _published(value: Any) -> Any:
+    """Return *value* without folders, and with no-break spaces between numbers and units; markup is unchanged."""
+    return unbroken(without_folders(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _prose(words: str) -> Markup:
     """Return *words* as markup, with text in backticks as code and line breaks allowed in parameter names."""
-    marked = CODE.sub(r"<code>\1</code>", str(escape(unbroken(words))))
+    marked = CODE.sub(r"<code>\1</code>", str(escape(_published(words))))
     return Markup(NUMBER.sub(lambda found: found[0].replace(".", ".<wbr>"), marked))
 
 
@@ -211,7 +185,7 @@ def _coloured(line: SourceLine) -> str | Markup:
 
 def _roofline_chart(explanation: Explanation) -> Markup:
     """Return the rooflines of all devices in one chart."""
-    rooflines = {on.name: on.roofline for on in explanation.devices if on.roofline is not None}
+    rooflines = {without_folders(on.name): on.roofline for on in explanation.devices if on.roofline is not None}
     title = f"Roofline of {explanation.kernel} on {', '.join(on.device for on in explanation.devices)}"
     # The page replaces the default colors, so a user's matplotlib style must not apply.
     with style.context("default"):

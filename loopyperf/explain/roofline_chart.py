@@ -12,7 +12,7 @@ S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and
 Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -177,39 +177,41 @@ class Roofline(Tabular):
 
     def _launches(self) -> Table:
         """Return the table of predicted times, lower bounds and bounds of the launches."""
-        headings = ("launch", "bound by", "roof", "predicted", "lower bound", "share")
-        return Table(headings, [_times(each) for each in self.launches], text=3)
+        rows = [
+            (
+                each.name,
+                each.bound,
+                each.roof or "none",
+                "" if each.predicted is None else duration(each.predicted),
+                duration(each.seconds),
+                "" if each.share is None else in_percent(each.share),
+            )
+            for each in self.launches
+        ]
+        return Table(("launch", "bound by", "roof", "predicted", "lower bound", "share"), rows, text=3)
 
     def _of_memories(self) -> Table:
         """Return the table of performance and intensities, or of traffic if no launch does any flop."""
         memories = tuple(self.bandwidths)
         if not any(each.flops for each in self.launches):
-            moved = [(each.name, *_moved(each, memories)) for each in self.launches]
-            return Table(("launch", *(f"traffic, {name}" for name in memories)), moved)
-        rows = [(each.name, *_performances(each), *_intensities(each, memories)) for each in self.launches]
-        return Table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
+            moved = [{name: prefixed(nbytes, "B") for name, nbytes in each.moved.items()} for each in self.launches]
+            traffic = [(each.name, *map(of.get, memories)) for each, of in zip(self.launches, moved, strict=True)]
+            return _table(("launch", *(f"traffic, {name}" for name in memories)), traffic)
+        rows = [
+            (
+                each.name,
+                prefixed(each.performance, "flop/s") if each.flops and each.predicted is not None else None,
+                prefixed(each.attainable, "flop/s") if each.flops else None,
+                *({name: f"{ratio:.3g}" for name, ratio in each.intensities.items()}.get(name) for name in memories),
+            )
+            for each in self.launches
+        ]
+        return _table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
 
 
-def _times(launch: LaunchUnderRoofs) -> tuple[str, ...]:
-    predicted = "" if launch.predicted is None else duration(launch.predicted)
-    share = "" if launch.share is None else in_percent(launch.share)
-    return launch.name, launch.bound, launch.roof or "none", predicted, duration(launch.seconds), share
-
-
-def _performances(launch: LaunchUnderRoofs) -> tuple[str, str]:
-    if not launch.flops:
-        return "", ""
-    predicted = "" if launch.predicted is None else prefixed(launch.performance, "flop/s")
-    return predicted, prefixed(launch.attainable, "flop/s")
-
-
-def _moved(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
-    return (prefixed(launch.moved[memory], "B") if memory in launch.moved else "" for memory in memories)
-
-
-def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
-    found = launch.intensities
-    return (f"{found[memory]:.3g}" if memory in found else "" for memory in memories)
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Table:
+    """Return a table with an empty cell for each None."""
+    return Table(headings, [tuple(cell or "" for cell in row) for row in rows])
 
 
 def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> Roofline:
