@@ -37,24 +37,11 @@ class Formula:
 Cell = str | Formula
 
 
-def html_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int = 1, last: int = 0) -> str:
-    """Return an HTML table whose first *text* and last *last* columns are text, and whose other columns are numbers."""
-    numbers = range(text, len(headings) - last)
-    kinds = ["number" if place in numbers else "text" for place in range(len(headings))]
-    head = "".join(f"<th{_like(kind)}>{escape(word)}</th>" for kind, word in zip(kinds, headings, strict=True))
-    body = "\n".join(f"<tr>{_row(kinds, row)}</tr>" for row in rows)
-    return f'<table style="margin: 0 0 1em">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
-
-
 def html_lines(words: Iterable[str]) -> str:
     """Return an HTML paragraph for each line of *words*."""
-    return "\n".join(f"<p{_indented(each)}>{escape(each)}</p>" for each in words)
-
-
-def _indented(line: str) -> str:
-    """Return a style attribute that keeps the leading spaces of *line* as a margin."""
-    depth = len(line) - len(line.lstrip(" "))
-    return f' style="margin-left: {depth}ch"' if depth else ""
+    depths = [(line, len(_indent(line))) for line in words]  # leading spaces become a margin
+    styles = ((line, f' style="margin-left: {depth}ch"' if depth else "") for line, depth in depths)
+    return "\n".join(f"<p{style}>{escape(line)}</p>" for line, style in styles)
 
 
 def details(summary: str, inside: str) -> str:
@@ -66,21 +53,6 @@ def html_of(*parts: str) -> str:
     """Return the nonempty *parts* in one ``div``, in the form that ``_repr_html_`` returns."""
     inside = "\n".join(part for part in parts if part)
     return printable(f'<div class="loopyperf">\n{inside}\n</div>')
-
-
-def _row(kinds: Sequence[str], row: Sequence[Cell]) -> str:
-    return "".join(_cell(kind, each) for kind, each in zip(kinds, row, strict=True))
-
-
-def _cell(kind: str, cell: Cell) -> str:
-    if isinstance(cell, Formula):
-        return f'<td{_like(kind)} title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
-    return f"<td{_like(kind)}>{escape(cell)}</td>"
-
-
-def _like(kind: str) -> str:
-    """Return the class and an inline style of a cell; notebook style sheets override anything weaker."""
-    return f' class="{kind}" style="text-align: {FLUSH[kind]}"'
 
 
 Item = TypeVar("Item")
@@ -234,8 +206,13 @@ class Table:
         return "\n".join([head, f"| {' | '.join(edges)} |", *body])
 
     def html(self) -> str:
-        """Return the table as HTML."""
-        return html_table(self.headings, self.rows, text=self.text, last=self.last)
+        """Return the table as HTML. Its inline styles have precedence over the style sheets of notebooks."""
+        kinds = ["text" if self._is_text(column) else "number" for column in range(len(self.headings))]
+        looks = [f' class="{kind}" style="text-align: {FLUSH[kind]}"' for kind in kinds]
+        head = "".join(f"<th{look}>{escape(word)}</th>" for look, word in zip(looks, self.headings, strict=True))
+        cells = ([_html_cell(cell, look) for cell, look in zip(row, looks, strict=True)] for row in self.rows)
+        body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        return f'<table style="margin: 0 0 1em">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +437,12 @@ def _in_words(size: Any) -> str:
 
 def _as_note(note: str) -> str:
     return f"note: {note}"
+
+
+def _html_cell(cell: Cell, look: str) -> str:
+    if isinstance(cell, Formula):
+        return f'<td{look} title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
+    return f"<td{look}>{escape(cell)}</td>"
 
 
 def _plain(cell: Cell) -> str:

@@ -320,10 +320,8 @@ def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     idle = [iname for iname in sorted(axes) if iname not in used and not _bounds(kernel, iname) & used]
     temporaries = kernel.temporary_variables.keys()
     for each in instructions if idle else ():
-        if (
-            isinstance(each, CInstruction)
-            or (set(each.assignee_var_names()) - temporaries) & each.read_dependency_names()
-        ):
+        updated = (set(each.assignee_var_names()) - temporaries) & each.read_dependency_names()
+        if updated or isinstance(each, CInstruction):
             return  # executing an update of an argument once is not executing it often
     number = prod(max(1, seen.length(iname)) for iname in idle)
     if idle and number > 1:
