@@ -169,8 +169,8 @@ class Table:
             return
         for row in (heads, *rows):
             cells = [folded(cell, each, "") or [""] for cell, each in zip(row, widths, strict=True)]
-            for place in range(max(map(len, cells))):
-                parts = [cell[place] if place < len(cell) else "" for cell in cells]
+            for line in range(max(map(len, cells))):
+                parts = [cell[line] if line < len(cell) else "" for cell in cells]
                 yield "".join(GAP + self._placed(*each) for each in enumerate(zip(parts, widths, strict=True))).rstrip()
 
     def _widths(self, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, word: int) -> list[int] | None:
@@ -181,11 +181,11 @@ class Table:
         columns = list(zip(heads, *rows, strict=True))
         found = [max(1, *map(len, cells)) for cells in columns]
         least = [
-            max(1, *(_longest_word(cell, word if self._is_text(number) else width) for cell in cells))
-            for number, cells in enumerate(columns)
+            max(1, *(_longest_word(cell, word if self._is_text(column) else width) for cell in cells))
+            for column, cells in enumerate(columns)
         ]
         while sum(found) + len(GAP) * len(found) > width:
-            wider = [number for number, each in enumerate(found) if each > least[number]]
+            wider = [column for column, each in enumerate(found) if each > least[column]]
             if not wider:
                 return None
             found[max(wider, key=found.__getitem__)] -= 1
@@ -278,7 +278,7 @@ class ReportText:
 
     def markdown(self, lists: str = ".notes") -> str:
         """Return the report as Markdown: headline, tables, and a list of remarks and notes as in :meth:`text`."""
-        remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
+        remarks = "\n".join(f"{_indent(sentence)}- {sentence.lstrip()}" for sentence in self.sentences(lists))
         code = [f"```python\n{source}```" for source in self.code]
         parts = [self.head, *(table.markdown() for table in self.tables), *code, remarks]
         return printable("\n\n".join(filter(None, parts)))
@@ -359,10 +359,10 @@ def apart(parts: Sequence[Item], share: Callable[[Item], float]) -> tuple[list[I
 
     A part is small if its *share* of the whole is below :data:`SMALL_SHARE` in magnitude. A single small part is shown.
     """
-    small = [each for each in parts if abs(share(each)) < SMALL_SHARE]
+    small = [item for item in parts if abs(share(item)) < SMALL_SHARE]
     if len(small) < 2:
         return list(parts), []
-    return [each for each in parts if not abs(share(each)) < SMALL_SHARE], small
+    return [item for item in parts if not abs(share(item)) < SMALL_SHARE], small
 
 
 def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
@@ -386,9 +386,9 @@ def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], call
     """
     between = len(items) - SHOWN_FIRST - SHOWN_LAST
     if between <= 0:
-        return [row(each) for each in items]
-    first, last = ([row(each) for each in part] for part in (items[:SHOWN_FIRST], items[-SHOWN_LAST:]))
-    gap = tuple(f"{between:,} rows omitted" if place == called else "" for place in range(len(first[0])))
+        return [row(item) for item in items]
+    first, last = ([row(item) for item in part] for part in (items[:SHOWN_FIRST], items[-SHOWN_LAST:]))
+    gap = tuple(f"{between:,} rows omitted" if column == called else "" for column in range(len(first[0])))
     return [*first, gap, *last]
 
 
@@ -416,7 +416,7 @@ def plain(value: Any) -> Any:
 def fields_of(record: Any) -> dict[str, Any]:
     """Return the fields of *record*, without ``_OMITTED`` ones, and its ``_DERIVED`` attributes, as plain values."""
     kind = cast("type[Any]", type(record))
-    names = kind.__struct_fields__ if isinstance(record, msgspec.Struct) else [each.name for each in fields(record)]
+    names = kind.__struct_fields__ if isinstance(record, msgspec.Struct) else [field.name for field in fields(record)]
     omitted = getattr(kind, "_OMITTED", ())
     exported = (*names, *getattr(kind, "_DERIVED", ()))
     return {name: plain(getattr(record, name)) for name in exported if name not in omitted}

@@ -54,17 +54,17 @@ def show_whole_or_alone(report_texts: Sequence[ReportText]) -> None:
 
     If there is neither, there is no answer, and the whole text says why.
     """
-    alone = [printable(each.alone) for each in report_texts if each.alone]
+    alone = [printable(report_text.alone) for report_text in report_texts if report_text.alone]
     if is_quiet() and alone:
         click.echo("\n".join(alone))
-    elif is_quiet() and any(each.tables for each in report_texts):
-        for each in report_texts:
-            _show_tables(each, standard_output())
+    elif is_quiet() and any(report_text.tables for report_text in report_texts):
+        for report_text in report_texts:
+            _show_tables(report_text, standard_output())
     else:
-        for number, each in enumerate(report_texts):
+        for number, report_text in enumerate(report_texts):
             if number:
                 show("")
-            show_report_text(each)
+            show_report_text(report_text)
 
 
 def show_report_text(report_text: ReportText) -> None:
@@ -100,7 +100,7 @@ def print_in(
     elif form == "csv":
         click.echo(printable(_as_csv(records())), nl=False)
     elif form == "md":
-        click.echo("\n\n".join(each.markdown(_all_notes()) for each in report_texts()))
+        click.echo("\n\n".join(report_text.markdown(_all_notes()) for report_text in report_texts()))
     else:
         show_whole_or_alone(report_texts())
 

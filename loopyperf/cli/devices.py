@@ -88,7 +88,7 @@ def _records(known: Sequence[Row]) -> Iterator[Row]:
 
 
 def _short_names() -> list[str]:
-    return [known.slug for known in known_descriptions()]
+    return [file.slug for file in known_descriptions()]
 
 
 @devices_command.command(
@@ -111,7 +111,7 @@ def print_device(device: Device, form: Form, **more: Any) -> None:
     lacks = lacking(device)
     remark = f"all models need a fit: the device file lacks {', '.join(lacks)}"
     text = ReportText("", tables=[device.table], remarks=[remark] if lacks else [])
-    numbers = [asdict(each) for part in device.parts for each in part.statements]
+    numbers = [asdict(statement) for part in device.parts for statement in part.statements]
     print_in(form, lambda: [text], lambda: numbers, lambda: {**words, "numbers": numbers, **more})
 
 
@@ -134,10 +134,10 @@ def _words(device: Device) -> dict[str, str | list[str]]:
 
 def _known() -> list[Row]:
     """Return the known devices in alphabetical order."""
-    found = {known.slug: _with_file(known) for known in known_descriptions()}
-    for known in known_fits():
-        name, fit = _fit(known)
-        slug = listed_as(known.slug)
+    found = {file.slug: _with_file(file) for file in known_descriptions()}
+    for file in known_fits():
+        name, fit = _fit(file)
+        slug = listed_as(file.slug)
         unknown: Row = {"device": slug, **dict.fromkeys(PARAMETERS), "name": name, "fits": []}
         found.setdefault(slug, unknown)["fits"].append(fit)
     return [device for _, device in sorted(found.items())]

@@ -49,7 +49,9 @@ def advise_command(kernel: str, form: Form, emit: Path | None, is_tried: bool, *
     with working("simulating"):
         answer = lpp.advise(program, **options)
         asked = {name: value for name, value in options.items() if name != "combine"}
-        tried = [_tried(program, each, asked) for each in answer.findings if each.recipe.calls] if is_tried else []
+        tried = (
+            [_tried(program, finding, asked) for finding in answer.findings if finding.recipe.calls] if is_tried else []
+        )
     table = ReportText("after each change", tables=[Table(("change", "time"), tried)])
     print_in(
         form,

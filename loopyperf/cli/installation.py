@@ -55,7 +55,7 @@ def cache_command(clear: bool, form: Form) -> None:
     left = remove(found) if clear else ()
     shown: dict[str, Any] = {"folder": str(folder)}
     if clear:
-        shown |= {"removed": _sum([each for each in found if each not in left])}
+        shown |= {"removed": _sum([entry for entry in found if entry not in left])}
         shown |= {"cannot_be_removed": _sum(left)} if left else {}
     else:
         shown |= {"state": _state(), "limit": cache_limit(), "holds": _sum(found)}
@@ -89,7 +89,7 @@ def _state() -> str:
 
 
 def _sum(found: Collection[Entry]) -> dict[str, int]:
-    return {"files": len(found), "bytes": sum(each.nbytes for each in found)}
+    return {"files": len(found), "bytes": sum(entry.nbytes for entry in found)}
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -163,7 +163,7 @@ def train_command(
     """
     with working("training"):
         files = measurement_kernels(kernels)
-        learned = train_recordings([read_archive(each) for each in archives], files, base=base)
+        learned = train_recordings([read_archive(archive) for archive in archives], files, base=base)
     save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
     scores = [{"method": name, **structs.asdict(score)} for name, score in learned.record.scores.items()]
     print_in(form, lambda: [learned.report_text()], lambda: scores, lambda: residual_document(learned))
@@ -211,13 +211,13 @@ def report_text_of(found: lpp.Validation) -> ReportText:
     accuracy = assess(found)
     rows: list[tuple[str, ...]] = []
     for kernel, mean in accuracy.per_kernel.items():
-        rows += [_row(each) for each in found if each.kernel == kernel]
+        rows += [_row(prediction) for prediction in found if prediction.kernel == kernel]
         rows.append((kernel, "geometric mean", "", "", in_percent(mean), ""))
     inside = "" if accuracy.coverage is None else f"{in_percent(accuracy.coverage)} inside"
     rows.append(("all kernels", "geometric mean", "", "", in_percent(accuracy.cross_kernel), inside))
     table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
     report_text = found.report_text()
-    is_marked = any(each.interval is not None and not each.is_inside for each in found)
+    is_marked = any(prediction.interval is not None and not prediction.is_inside for prediction in found)
     return replace(report_text, tables=[table], remarks=[*([MEANING] if is_marked else []), *report_text.remarks])
 
 

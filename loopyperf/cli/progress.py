@@ -24,9 +24,9 @@ from rich.text import Text
 from loopyperf.cli.options import is_quiet, no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress, ProgressReport
 
-GOES_ON = "measurements are saved; rerun the same command to resume"
+RESUME_NOTE = "measurements are saved; rerun the same command to resume"
 """message after an interrupted campaign"""
-EVERY = 30
+LINE_INTERVAL = 30
 """seconds between two lines of progress"""
 
 
@@ -36,7 +36,7 @@ def _lines_on(console: Console) -> ProgressReport:
 
     def report(progress: Progress) -> None:
         nonlocal latest
-        if monotonic() - latest >= EVERY:
+        if monotonic() - latest >= LINE_INTERVAL:
             latest = monotonic()
             of = f": {progress.done} of {progress.total}" if progress.total else ""
             console.print(Text(f"{progress.stage} {progress.kernel_class}".strip() + of))
@@ -72,7 +72,7 @@ def campaign_bar() -> Generator[ProgressReport]:
             as_lines = not console.is_terminal and not is_quiet()
             yield _lines_on(console) if as_lines else _stages_on(bar)
     except KeyboardInterrupt as interrupt:
-        interrupt.add_note(GOES_ON)
+        interrupt.add_note(RESUME_NOTE)
         raise
 
 

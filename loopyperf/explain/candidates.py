@@ -121,7 +121,7 @@ class LaunchSeen:
     @cached_property
     def inames(self) -> Mapping[str, Sequence[str]]:
         """Return the inames along each axis, by axis, e.g. ``"l.0"``."""
-        launch = next(each for each in self.kernel.launches if each.name == self.machine.name)
+        launch = next(launch for launch in self.kernel.launches if launch.name == self.machine.name)
         found: dict[str, list[str]] = {}
         for iname, (sort, axis) in launch.numbering.items():
             found.setdefault(f"{sort[0]}.{axis}", []).append(iname)
@@ -130,9 +130,9 @@ class LaunchSeen:
     def length(self, iname: str) -> int:
         """Return the number of values of *iname* at the given sizes; 0 if they are unknown."""
         points = self.kernel.domain((iname,))
-        for name, (_, place) in points.get_var_dict(isl.dim_type.param).items():
+        for name, (_, position) in points.get_var_dict(isl.dim_type.param).items():
             if name in self.sizes:
-                points = points.fix_val(isl.dim_type.param, place, isl.Val(self.sizes[name]))
+                points = points.fix_val(isl.dim_type.param, position, isl.Val(self.sizes[name]))
         values = between_ends(points, iname)
         return 0 if values is None else len(values)
 
@@ -207,7 +207,7 @@ def barriers_each_time(graph: Idg, loop: Loop) -> float:
 def lines(instructions: Iterable[Instruction]) -> tuple[str, ...]:
     """Return the source lines of *instructions*, the most often executed first."""
     often: dict[str, float] = {}
-    for each in instructions:
-        if each.source:
-            often[each.source] = often.get(each.source, 0.0) + float(each.executions)
+    for insn in instructions:
+        if insn.source:
+            often[insn.source] = often.get(insn.source, 0.0) + float(insn.executions)
     return tuple(sorted(often, key=lambda source: -often[source]))

@@ -105,14 +105,14 @@ class Difference(Tabular):
     def labels(self) -> tuple[str, str]:
         """Return two labels: names, devices or sizes, whichever differ, or else ``"before"`` and ``"after"``."""
         one, other = self.compared
-        sizes = [dict(each.sizes) for each in self.compared]
+        sizes = [dict(side.sizes) for side in self.compared]
         apart = [name for name in sizes[0] if name in sizes[1] and sizes[0][name] != sizes[1][name]]
         if one.kernel != other.kernel:
             return one.kernel, other.kernel
         if one.device != other.device:
             return one.device, other.device
         if apart:
-            first, second = (", ".join(f"{name}={each[name]}" for name in apart) for each in sizes)
+            first, second = (", ".join(f"{name}={side[name]}" for name in apart) for side in sizes)
             return first, second
         return "before", "after"
 
@@ -145,8 +145,8 @@ class Difference(Tabular):
         folded = 0
         for name, pairs in {**costs, **self.quantities}.items():
             is_cost = name in costs
-            shown = [each for each in pairs if (abs(each.change) >= least if is_cost else each.is_noteworthy)]
-            rows = [(each.name, *each.words, *([signed(each.change)] if is_cost else [])) for each in shown]
+            shown = [pair for pair in pairs if (abs(pair.change) >= least if is_cost else pair.is_noteworthy)]
+            rows = [(pair.name, *pair.words, *([signed(pair.change)] if is_cost else [])) for pair in shown]
             most = None if is_cost else MOST_ROWS
             tables.append(Table((name, *self.labels, *(["change"] if is_cost else [])), rows[:most]))
             folded += len(pairs) - len(shown)
@@ -174,7 +174,7 @@ def signed(seconds: float) -> str:
     return f"{sign}{duration(abs(seconds))}" if abs(seconds) >= SHORTEST else ""
 
 
-TWO = 2
+SIDES = 2
 
 
 def diff(
@@ -252,14 +252,14 @@ def diff(
     if (
         after is None
         and devices[0] is devices[1]
-        and not any(isinstance(each, list | tuple) for each in named.values())
+        and not any(isinstance(value, list | tuple) for value in named.values())
     ):
         raise ParameterError("nothing to compare; pass a second kernel, two devices, or two sizes, e.g. n=(1024, 2048)")
     record = None if fit is None else record_of(fit)
-    usual = dict.fromkeys([usual_model(device_for(each, record)[0], record) for each in devices])
+    usual = dict.fromkeys([usual_model(device_for(choice, record)[0], record) for choice in devices])
     name = find_model(model or (next(iter(usual)) if len(usual) == 1 else WITHOUT_FIT)).name
     pair = (before, before if after is None else after)
-    own = [{size: values[place] for size, values in both.items() if values[place] is not None} for place in (0, 1)]
+    own = [{size: values[side] for size, values in both.items() if values[side] is not None} for side in (0, 1)]
 
     def side(place: int, name: str) -> Side:
         explanation = explain(
@@ -331,15 +331,15 @@ def _pair_of_devices(device: DeviceChoice | Sequence[DeviceChoice] | None) -> Se
     if device is None or isinstance(device, str | PathLike | Device):
         return device, device
     found = list(device)
-    if len(found) not in (1, TWO):
+    if len(found) not in (1, SIDES):
         raise ParameterError(f"expected one or two devices, got {len(found)}")
-    return found * (TWO // len(found))
+    return found * (SIDES // len(found))
 
 
 def _pair_of_sizes(name: str, value: Any) -> tuple[Any, Any]:
     if not isinstance(value, list | tuple):
         return value, value
     pair = cast("Sequence[Any]", value)
-    if len(pair) != TWO:
+    if len(pair) != SIDES:
         raise ParameterError(f"size {name!r} must be one value or a pair, got {len(pair)} values")
     return pair[0], pair[1]

@@ -13,7 +13,7 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import ISSUE, LOAD_STORE, LOCAL_MEMORY, Vocabulary
 from loopyperf.explain.diagnosis import FULL
 from loopyperf.explain.explanation import Explanation, LineCost, OnDevice
-from loopyperf.explain.review import BUSY, STALLS, LaunchReview, StallReason
+from loopyperf.explain.review import BUSY_STALLS, STALLS, LaunchReview, StallReason
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.units import duration, in_percent, prefixed, ratio_in_words
 
@@ -279,7 +279,7 @@ def line_pairs(before: Side, after: Side) -> tuple[Pair, ...]:
             if partners[row] is None and (wanted := key(cost.line)):
                 alike = (each for each in rest if each.line.kind == cost.line.kind and key(each.line) == wanted)
                 partners[row] = next(alike, None)
-                rest = [each for each in rest if each is not partners[row]]
+                rest = [cost for cost in rest if cost is not partners[row]]
     pairs = [*zip(before.lines, partners, strict=True), *((None, cost) for cost in rest)]
     return tuple(_line_pair(cost, other) for cost, other in pairs)
 
@@ -298,7 +298,7 @@ def _assigned(line: SourceLine) -> str:
 def _line_pair(cost: LineCost | None, other: LineCost | None) -> Pair:
     lines = [each.line for each in (cost, other) if each]
     ids = dict.fromkeys(line.source for line in lines if line.kind == "instruction")
-    name = "  ".join([lines[0].text, *(f"{{id={each}}}" for each in ids)])
+    name = "  ".join([lines[0].text, *(f"{{id={source}}}" for source in ids)])
     return Pair(name, cost and cost.seconds, other and other.seconds, SECONDS, source=lines[0].source)
 
 
@@ -335,7 +335,7 @@ class _Cause:
         """Yield explanations, the most reliable first; an empty string where one does not apply."""
         if self._explains(self.slow.launching, self.fast.launching):
             overhead = self._pair("launch overhead", lambda side: side.launching or None, SECONDS)
-            yield _joined(overhead, self._pair("launches", lambda side: sum(each.times for each in side.launches)))
+            yield _joined(overhead, self._pair("launches", lambda side: sum(launch.times for launch in side.launches)))
         if self._explains(self.slow.idle, self.fast.idle):
             cores, residents = f"{self.slow.terms.core}s", self._residents()
             idle = self._pair("of the time", lambda side: side.idle / side.executing, SHARE)
@@ -456,7 +456,7 @@ class _Cause:
         lost: dict[StallReason, float] = {
             cause: share * self.slow.executing - self.fast.waits.get(cause, 0.0) * self.fast.executing
             for cause, share in self.slow.waits.items()
-            if cause not in BUSY
+            if cause not in BUSY_STALLS
         }
         if not lost or not self._explains(max(lost.values()), 0.0, part):
             return ""

@@ -140,7 +140,7 @@ def explain(
             failures.append(error)
     if not found:
         raise failures[0]
-    listing = with_others(lines, (each for on in found for each in on.estimates.values()))
+    listing = with_others(lines, (estimate for on in found for estimate in on.estimates.values()))
     return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}))
 
 

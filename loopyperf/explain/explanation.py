@@ -13,7 +13,7 @@ from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import FULL, Diagnosis
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.review import BUSY, AccessReview, LaunchReview, Residents
+from loopyperf.explain.review import BUSY_STALLS, AccessReview, LaunchReview, Residents
 from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.models.result import Estimate
@@ -49,7 +49,7 @@ def line_costs(
     Latency is attributed to the lines that wait, if *reviews* of the launches know them, or else to the launch.
     """
     of_source: dict[str, dict[str, float]] = {}
-    stalls = {f"launch of {each.name}": _stalls(each, listing) for each in reviews}
+    stalls = {f"launch of {review.name}": _stalls(review, listing) for review in reviews}
     for row in estimate.breakdown.rows:
         where = stalls.get(row.source, {}) if row.property == LATENCY else {}
         for source, share in (where or {row.source or NOWHERE: 1.0}).items():
@@ -66,7 +66,7 @@ def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, fl
     if review.waiting is None:
         return {}
     found = {
-        source: sum(share for cause, share in waits.items() if cause not in BUSY)
+        source: sum(share for cause, share in waits.items() if cause not in BUSY_STALLS)
         for source, waits in review.waiting.by_source.items()
         if source in known
     }
@@ -77,7 +77,7 @@ def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, fl
 def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) -> tuple[SourceLine, ...]:
     """Return *listing* plus a line for each other source of costs in *estimates*, so that costs add up."""
     known = {line.source for line in listing}
-    sources = (row.source or NOWHERE for each in estimates for row in each.breakdown.rows)
+    sources = (row.source or NOWHERE for estimate in estimates for row in estimate.breakdown.rows)
     others = dict.fromkeys(source for source in sources if source not in known)
     return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
@@ -167,7 +167,7 @@ class OnDevice(Tabular):
             tables=[table for table in tables if table.rows],
             code=() if diagnosis is None else recipes_in_text(diagnosis.findings)[:1],
             remarks=[
-                *(f"or: {each}" for each in shown.alternatives),
+                *(f"or: {alternative}" for alternative in shown.alternatives),
                 *self._beside_findings(),
                 *self._other_models(),
                 *unanswered(self.refusals),
@@ -189,7 +189,7 @@ class OnDevice(Tabular):
     def lanes_at(self, line: str) -> str:
         """Return the mean number of active lanes at a source *line*, e.g. ``"16 lanes"``; empty if all are active."""
         launches = () if self.diagnosis is None else self.diagnosis.launches
-        return next((f"{each.lanes[line]:.3g} lanes" for each in launches if line in each.lanes), "")
+        return next((f"{launch.lanes[line]:.3g} lanes" for launch in launches if line in launch.lanes), "")
 
     def remarks_at(self, line: str) -> str:
         """Return the remarks on a source *line*: its waiting, and its lanes."""
@@ -215,7 +215,7 @@ class OnDevice(Tabular):
     def _other_models(self) -> Iterator[str]:
         """Yield one line on the estimates of the other models."""
         yield from filter(None, [self.below_the_bound])
-        others = {name: each for name, each in self.estimates.items() if name != self.first}
+        others = {name: estimate for name, estimate in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
             time = other.time_in_words
@@ -291,7 +291,7 @@ WIDEST = 80
 """length of a comment's line"""
 COMMENT: Mapping[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
 """options of a comment that is wrapped"""
-WASTEFUL = 1.05
+ABOVE_MINIMUM = 1.05
 """ratio to the minimum, above which both numbers are shown"""
 SMALL_UTILIZATION = 0.01
 """utilization below which a resource is not shown"""
@@ -309,7 +309,10 @@ def bars(review: LaunchReview, diagnosis: Diagnosis) -> Table:
     """Return the table of the utilization of each resource during a launch, and of the occupancy."""
     words = diagnosis.words
     name = f", {review.name}" if len(diagnosis.launches) > 1 else ""
-    rows = [(each.name, bar(each.share), in_percent(each.share), each.note) for each in shares_of_peak(review, words)]
+    rows = [
+        (resource.name, bar(resource.share), in_percent(resource.share), resource.note)
+        for resource in shares_of_peak(review, words)
+    ]
     return Table((f"share of peak{name}", "", "", ""), rows, text=2, last=1)
 
 
@@ -367,21 +370,21 @@ def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
 def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
     """Return the table of changes with run times and speedups, and with advice on those that Loopy cannot make."""
     rows: list[tuple[str, str, str]] = []
-    for number, each in enumerate(findings, 1):
-        of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
-        time, speedup = ("", "") if each.seconds is None else (duration(each.seconds), f"{each.speedup:.2f}×")
-        rows.append((f"{number}. {each.change}{of_launch}", time, speedup))
-        advice = () if each.recipe.calls else each.recipe.advice
-        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *advice)]
+    for number, finding in enumerate(findings, 1):
+        of_launch = f" ({finding.launch})" if len(diagnosis.launches) > 1 else ""
+        time, speedup = ("", "") if finding.seconds is None else (duration(finding.seconds), f"{finding.speedup:.2f}×")
+        rows.append((f"{number}. {finding.change}{of_launch}", time, speedup))
+        advice = () if finding.recipe.calls else finding.recipe.advice
+        rows += [(f"   {line}", "", "") for line in (*reasons(finding, diagnosis), *advice)]
     return Table(("what would help (each alone)", "time", "speedup"), rows)
 
 
 def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
     """Return the source of each change that Loopy can make, with a comment that numbers it as in the table."""
     return [
-        "\n".join([*wrap(f"change {number}: {each.change}", WIDEST, **COMMENT), each.recipe.source])
-        for number, each in enumerate(findings, 1)
-        if each.recipe.calls
+        "\n".join([*wrap(f"change {number}: {finding.change}", WIDEST, **COMMENT), finding.recipe.source])
+        for number, finding in enumerate(findings, 1)
+        if finding.recipe.calls
     ]
 
 
@@ -395,17 +398,19 @@ def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
 
 def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
     """Return the table of a launch's accesses: sectors, wavefronts and cache hit rates."""
-    caches = [name for name in review.traffic.moved if any(each.hit_rate(name) is not None for each in review.accesses)]
+    caches = [
+        name for name in review.traffic.moved if any(access.hit_rate(name) is not None for access in review.accesses)
+    ]
     rows = [
         (
-            each.line,
-            f"{each.kind} {each.array}",
-            words.local if each.space == MemorySpace.LOCAL else each.space,
-            _of_fewest(each.sectors, each.fewest_sectors) if each.sectors else "",
-            _of_fewest(each.wavefronts, each.fewest_wavefronts),
-            *(_hit_rate(each, cache) for cache in caches),
+            access.line,
+            f"{access.kind} {access.array}",
+            words.local if access.space == MemorySpace.LOCAL else access.space,
+            _of_fewest(access.sectors, access.fewest_sectors) if access.sectors else "",
+            _of_fewest(access.wavefronts, access.fewest_wavefronts),
+            *(_hit_rate(access, cache) for cache in caches),
         )
-        for each in review.accesses
+        for access in review.accesses
     ]
     hits = (f"{cache} hits" for cache in caches)
     return Table(("line", "access", "memory", f"{words.sector}s (minimum)", words.wavefronts, *hits), rows, text=3)
@@ -425,7 +430,7 @@ def traffic_table(review: LaunchReview, words: Vocabulary) -> Table:
 
 def _of_fewest(number: float, fewest: float) -> str:
     """Return *number*, followed by the minimum in parentheses if that is clearly less."""
-    return f"{number:.3g} ({fewest:.3g})" if number > WASTEFUL * fewest else f"{number:.3g}"
+    return f"{number:.3g} ({fewest:.3g})" if number > ABOVE_MINIMUM * fewest else f"{number:.3g}"
 
 
 def _hit_rate(access: AccessReview, cache: str) -> str:

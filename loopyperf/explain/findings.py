@@ -226,7 +226,7 @@ def _if_possible(change: Callable[[], Result]) -> Result | None:
 
 def _bound_then(program: TimedProgram, seen: LaunchSeen, seconds: float) -> str:
     """Return the bottleneck of a changed launch, as a clause; empty if no resource is saturated."""
-    launch = next((each for each in program.launches if each.name == seen.machine.name), None)
+    launch = next((launch for launch in program.launches if launch.name == seen.machine.name), None)
     if seconds <= 0 or launch is None:
         return ""
     busy = utilization(launch, seconds * launch.device.needed("clock") / launch.times)
@@ -241,9 +241,9 @@ def candidates_of(
 ) -> Iterator[tuple[LaunchSeen, ChangeCandidate]]:
     """Yield the candidates of all launches, the longest launch first, and for each those with the largest waste."""
     given, kernel = as_translation_unit(case.kernel).default_entrypoint, prepared(case.kernel, case.sizes)
-    for number in sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds):
-        launch = timed.launches[number]
-        seen = LaunchSeen(program.launches[number], launch, reviews[number], kernel, given, case.sizes, overhead)
+    for index in sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds):
+        launch = timed.launches[index]
+        seen = LaunchSeen(program.launches[index], launch, reviews[index], kernel, given, case.sizes, overhead)
         finders = OF_PROCESSORS if launch.device.lanes == Lanes.IN_TURN else FINDERS
-        found = [*execution_candidates.launched(seen)] or [each for find in finders for each in find(seen)]
-        yield from ((seen, each) for each in sorted(found, key=lambda each: -each.share))
+        found = [*execution_candidates.launched(seen)] or [candidate for find in finders for candidate in find(seen)]
+        yield from ((seen, candidate) for candidate in sorted(found, key=lambda each: -each.share))

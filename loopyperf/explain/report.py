@@ -88,7 +88,7 @@ def page_of(explanation: Explanation) -> str:
         shares_of_peak=shares_of_peak,
         reasons=reasons,
         summaries={name: model.summary for name, model in MODELS.items()},
-        paragraphs=[Markup(escape(each)) for each in paragraphs(explanation.about)],
+        paragraphs=[Markup(escape(paragraph)) for paragraph in paragraphs(explanation.about)],
         sizes=", ".join(_stated(explanation)),
         lines=list(_source(explanation)),
         amount=prefixed,
@@ -136,9 +136,9 @@ def _stated(explanation: Explanation) -> Iterator[str]:
 def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
     """Yield each source line with one cell per device, except other sources of costs that cost nothing."""
     costs = [explanation.lines(on) for on in explanation.devices]
-    for number, line in enumerate(explanation.listing):
+    for row, line in enumerate(explanation.listing):
         pairs = zip(explanation.devices, costs, strict=True)
-        cells = [_cell(on, line, each[number].seconds if each[number].parts else 0.0) for on, each in pairs]
+        cells = [_cell(on, line, each[row].seconds if each[row].parts else 0.0) for on, each in pairs]
         if line.kind != "other" or any(cell["time"] for cell in cells):
             yield {"line": line, "cells": cells}
 

@@ -156,8 +156,8 @@ class Roofline(Tabular):
 
     def report_text(self) -> ReportText:
         """Return the launches with their bounds, and the roofs."""
-        roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
-        roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
+        roofs = [(name, prefixed(bandwidth, "B/s")) for name, bandwidth in self.bandwidths.items()]
+        roofs += [(name, prefixed(peak, "flop/s")) for name, peak in self.peaks.items()]
         return ReportText(
             question=f"roofline of {called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} without launch overhead",
@@ -169,8 +169,8 @@ class Roofline(Tabular):
     @property
     def _seconds(self) -> str:
         """Return the predicted time of all launches, if all are predicted, and the lower bound."""
-        at_least = f"at least {duration(sum(each.seconds for each in self.launches))}"
-        known = [each.predicted for each in self.launches if each.predicted is not None]
+        at_least = f"at least {duration(sum(launch.seconds for launch in self.launches))}"
+        known = [launch.predicted for launch in self.launches if launch.predicted is not None]
         if len(known) < len(self.launches):
             return at_least
         return f"{duration(sum(known))} predicted by {self.model}, {at_least}"
@@ -179,32 +179,32 @@ class Roofline(Tabular):
         """Return the table of predicted times, lower bounds and bounds of the launches."""
         rows = [
             (
-                each.name,
-                each.bound,
-                each.roof or "none",
-                "" if each.predicted is None else duration(each.predicted),
-                duration(each.seconds),
-                "" if each.share is None else in_percent(each.share),
+                launch.name,
+                launch.bound,
+                launch.roof or "none",
+                "" if launch.predicted is None else duration(launch.predicted),
+                duration(launch.seconds),
+                "" if launch.share is None else in_percent(launch.share),
             )
-            for each in self.launches
+            for launch in self.launches
         ]
         return Table(("launch", "bound by", "roof", "predicted", "lower bound", "share"), rows, text=3)
 
     def _of_memories(self) -> Table:
         """Return the table of performance and intensities, or of traffic if no launch does any flop."""
         memories = tuple(self.bandwidths)
-        if not any(each.flops for each in self.launches):
-            moved = [{name: prefixed(nbytes, "B") for name, nbytes in each.moved.items()} for each in self.launches]
-            traffic = [(each.name, *map(of.get, memories)) for each, of in zip(self.launches, moved, strict=True)]
+        if not any(launch.flops for launch in self.launches):
+            moved = [{name: prefixed(nbytes, "B") for name, nbytes in launch.moved.items()} for launch in self.launches]
+            traffic = [(launch.name, *map(of.get, memories)) for launch, of in zip(self.launches, moved, strict=True)]
             return _table(("launch", *(f"traffic, {name}" for name in memories)), traffic)
         rows = [
             (
-                each.name,
-                prefixed(each.performance, "flop/s") if each.flops and each.predicted is not None else None,
-                prefixed(each.attainable, "flop/s") if each.flops else None,
-                *({name: f"{ratio:.3g}" for name, ratio in each.intensities.items()}.get(name) for name in memories),
+                launch.name,
+                prefixed(launch.performance, "flop/s") if launch.flops and launch.predicted is not None else None,
+                prefixed(launch.attainable, "flop/s") if launch.flops else None,
+                *({name: f"{ratio:.3g}" for name, ratio in launch.intensities.items()}.get(name) for name in memories),
             )
-            for each in self.launches
+            for launch in self.launches
         ]
         return _table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
 
@@ -317,7 +317,7 @@ def _under_roofs(
     predicted: float | None,
 ) -> LaunchUnderRoofs:
     groups = launch.all_groups * launch.times
-    flops = sum(executions * _flops(each) for executions, each, _ in launch.executed()) * groups * launch.work_items
+    flops = sum(executions * _flops(insn) for executions, insn, _ in launch.executed()) * groups * launch.work_items
     moved: dict[str, float] = {}
     for level, of_warp in _moved_by_warp(launch):
         memory = roofs.memory(level)
@@ -325,7 +325,7 @@ def _under_roofs(
     busy = cached_for_launch(launch, LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
     seconds = analytic_cycles(roofline_cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
-    slopes = {memory: moved[memory] / each for memory, each in bandwidths.items() if memory in moved}
+    slopes = {memory: moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved}
     peak = _peak_of(launch, bound, peaks)
     nearest = max(slopes, key=lambda name: slopes[name], default="")
     is_touched = not peak and slopes.get(nearest, 0.0) > (1 - TOUCHING) * seconds
@@ -346,9 +346,9 @@ def _peak_of(launch: TimedLaunch, bound: str, peaks: Collection[str]) -> str:
     if bound == ISSUE:
         return ISSUE_LIMIT
     found: dict[str, float] = {}
-    for executions, each, times in launch.executed():
-        if (flops := _flops(each)) and any(time.pipeline == bound for time in times):
-            name = MULTIPLY_ADDS.format(each.dtype) if each.kind in OF_MULTIPLY_ADDS else SPECIAL
+    for executions, insn, times in launch.executed():
+        if (flops := _flops(insn)) and any(time.pipeline == bound for time in times):
+            name = MULTIPLY_ADDS.format(insn.dtype) if insn.kind in OF_MULTIPLY_ADDS else SPECIAL
             found[name] = found.get(name, 0.0) + executions * flops
     known = [name for name in found if name in peaks]
     return max(known, key=lambda name: found[name], default=next(iter(peaks), "") if found else "")

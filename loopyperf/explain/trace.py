@@ -273,6 +273,6 @@ def trace(
         LaunchTrace(launch.name, part, launch.execution.total_groups, launch.times, clock, most)
         for launch, part in zip(launches, explicit, strict=True)
     )
-    summaries = [sentence for each in traces for sentence in each.summary]
+    summaries = [sentence for trace in traces for sentence in trace.summary]
     notes = dict.fromkeys([*summaries, *notes_of(kernel)])
     return Trace(kernel.kernel, dict(case.sizes), by.device, traces, tuple(notes), estimate, dict(typical or {}))
