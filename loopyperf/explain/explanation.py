@@ -82,6 +82,8 @@ def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) ->
     return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
 
+SMALL_COST = 0.01
+"""share of the run time; a smaller cost of a line is not shown"""
 LEAST_STALLS = 0.01
 """share of stall cycles; a line with a smaller share is not marked as waiting"""
 ONLY_CAUSE = 0.95
@@ -175,6 +177,12 @@ class OnDevice(Tabular):
             notes=shown.notes,
             alone=shown.alone,
         )
+
+    def cost_in_words(self, seconds: float) -> tuple[str, str]:
+        """Return the cost of a line and its share of the run time as text; empty below :data:`SMALL_COST`."""
+        whole = float(self.estimate.seconds)
+        share = seconds / whole if whole else 0.0
+        return (duration(seconds), in_percent(share)) if abs(share) >= SMALL_COST else ("", "")
 
     def waits_at(self, line: str) -> str:
         """Return the share of stalls at a source *line*, and its main cause; empty below :data:`LEAST_STALLS`."""

@@ -222,12 +222,10 @@ class _Recipes:
             yield from self._remapped(f"{change}: map l.0 to {other} instead of {first}", first, other)
         if along:
             yield from self._through_tiles(change, first, other)
-        yield ChangeRecipe(
+        yield _by_hand(
             f"{change} with another array layout",
-            advice=(
-                f"store {self.candidate.subject[0]} so that adjacent work-items access adjacent elements, "
-                f"e.g. with the axis of {self.iname('l.0') or 'l.0'} last",
-            ),
+            f"store {self.candidate.subject[0]} so that adjacent work-items access adjacent elements, "
+            f"e.g. with the axis of {self.iname('l.0') or 'l.0'} last",
         )
 
     transpose = coalesce
@@ -272,9 +270,9 @@ class _Recipes:
     def _aligned(self) -> ChangeRecipe:
         """Return the recipe for accesses that have unit stride along l.0 already, but start within a sector."""
         sectors, first = f"{self.seen.words.sector}s", self.iname("l.0") or "l.0"
-        return ChangeRecipe(
+        return _by_hand(
             f"align the accesses of {self.arrays} with {sectors}",
-            advice=(f"pad {self.arrays} so that rows start at {sectors}, or use longer groups along {first}",),
+            f"pad {self.arrays} so that rows start at {sectors}, or use longer groups along {first}",
         )
 
     def _through_tiles(self, change: str, first: str, other: str) -> Iterator[ChangeRecipe]:
@@ -318,9 +316,9 @@ class _Recipes:
         for padding in PADDINGS:
             call = Call("padded_rows", [name, padding])
             yield ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
-        yield ChangeRecipe(
+        yield _by_hand(
             f"access {name} without bank conflicts",
-            advice=(f"store {name} so that the lanes of a {self.seen.words.warp} access different banks",),
+            f"store {name} so that the lanes of a {self.seen.words.warp} access different banks",
         )
 
     def wider_rows(self) -> Iterator[ChangeRecipe]:
@@ -328,12 +326,10 @@ class _Recipes:
         first, second = self.iname("l.0"), self.iname("l.1")
         if first and second:
             yield from self._remapped(f"map l.0 to {second} instead of {first}", first, second)
-        yield ChangeRecipe(
+        yield _by_hand(
             f"use groups of {lanes} × {items // lanes} work-items, so that a {self.seen.words.warp} is one row",
-            advice=(
-                f"in your function: the call of lp.split_iname that makes {first or 'the iname of l.0'} needs length "
-                f"{lanes}, and that of {second or 'the iname of l.1'} {items // lanes}",
-            ),
+            f"in your function: the call of lp.split_iname that makes {first or 'the iname of l.0'} needs length "
+            f"{lanes}, and that of {second or 'the iname of l.1'} {items // lanes}",
         )
 
     def local_tile(self) -> Iterator[ChangeRecipe]:
@@ -351,7 +347,7 @@ class _Recipes:
             tiled = f"{change} through tiles in {self.seen.words.local}"
             yield ChangeRecipe(tiled, (*self.divided({**self._grid, **splits}), *calls, *tiles))
         yield from (recipe for recipe in self.several_results() if recipe.calls)
-        yield ChangeRecipe(change, advice=("in your function: lp.add_prefetch for the loops in which loads repeat",))
+        yield _by_hand(change, "in your function: lp.add_prefetch for the loops in which loads repeat")
 
     @cached_property
     def _work_items(self) -> frozenset[str]:
@@ -375,9 +371,8 @@ class _Recipes:
             if column and row:
                 swap = Call("retag_inames", [{column: axis, row: axes[0]}])
                 yield ChangeRecipe(f"{change}: number the groups along {row} first", (swap,))
-        yield ChangeRecipe(
-            change,
-            advice=("in your function: use larger tiles, or order the loops so that data is used again sooner",),
+        yield _by_hand(
+            change, "in your function: use larger tiles, or order the loops so that data is used again sooner"
         )
 
     # }}}
@@ -395,9 +390,9 @@ class _Recipes:
         yield self._fewer_registers()
 
     def _fewer_registers(self) -> ChangeRecipe:
-        return ChangeRecipe(
+        return _by_hand(
             "keep fewer values at once per work-item",
-            advice=("in your function: unroll and prefetch less; each live value takes a register",),
+            "in your function: unroll and prefetch less; each live value takes a register",
         )
 
     def registers(self) -> Iterator[ChangeRecipe]:
@@ -416,7 +411,7 @@ class _Recipes:
             yield self._fewer_registers()
             return
         reasons = [f"{array.name}: {array.reason}" for array in self.seen.machine.unsure.values()]
-        yield ChangeRecipe(f"keep {self.arrays} in registers", advice=(*reasons, "use constant indices only"))
+        yield _by_hand(f"keep {self.arrays} in registers", *reasons, "use constant indices only")
 
     def smaller_groups(self) -> Iterator[ChangeRecipe]:
         size, items, free = self.candidate.amount, self.seen.machine.work_items, self.free_axis("g")
@@ -426,9 +421,9 @@ class _Recipes:
         length = self.seen.length(iname) if iname else 0
         if size < items and free and length * size % items == 0 and not self.shares_local_memory:
             yield ChangeRecipe(change, _resplit(iname, length * size // items, outer_tag=free, inner_tag=axis))
-        yield ChangeRecipe(
+        yield _by_hand(
             f"give the grid many more groups than there are {self.seen.words.core}s",
-            advice=("in your function: split loops by less, or map another loop to a group axis",),
+            "in your function: split loops by less, or map another loop to a group axis",
         )
 
     def larger_groups(self) -> Iterator[ChangeRecipe]:
@@ -440,15 +435,15 @@ class _Recipes:
                 yield ChangeRecipe(f"use groups of {items * number} work-items instead of {items}", calls)
         if not numbers:
             yield from (recipe for recipe in self.several_results() if recipe.calls)
-        yield ChangeRecipe(
+        yield _by_hand(
             "use larger groups, or compute several results per work-item",
-            advice=("in your function: split the loops of the group axes by more",),
+            "in your function: split the loops of the group axes by more",
         )
 
     def fewer_launches(self) -> Iterator[ChangeRecipe]:
-        yield ChangeRecipe(
+        yield _by_hand(
             "do more work per launch",
-            advice=("fuse the kernel with others (lp.fuse_kernels), or process several inputs in one launch",),
+            "fuse the kernel with others (lp.fuse_kernels), or process several inputs in one launch",
         )
 
     # }}}
@@ -460,12 +455,10 @@ class _Recipes:
         change = f"reduce across work-items once, after the loop over {loop}, instead of in each iteration"
         if loop in self.seen.given.inames:
             yield ChangeRecipe(change, (Call("sum_first", [loop]),))
-        yield ChangeRecipe(
+        yield _by_hand(
             change,
-            advice=(
-                f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
-                "other way round",
-            ),
+            f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
+            "other way round",
         )
 
     def several_results(self) -> Iterator[ChangeRecipe]:
@@ -478,9 +471,9 @@ class _Recipes:
                 words = " × ".join(map(str, numbers.values()))
                 calls = (*self.divided(numbers), Call("several_per_work_item", [numbers]))
                 yield ChangeRecipe(f"compute {words} results per work-item{shared}", calls)
-        yield ChangeRecipe(
+        yield _by_hand(
             f"compute several results per work-item{shared}",
-            advice=("in your function: split a loop of results once more, with the tag ilp for the inner one",),
+            "in your function: split a loop of results once more, with the tag ilp for the inner one",
         )
 
     def _only(self, axis: str) -> str:
@@ -505,9 +498,7 @@ class _Recipes:
             if modulus and first and free and self.seen.length(first) % modulus == 0:
                 calls = _resplit(first, modulus, outer_tag="l.0", inner_tag=free)
                 yield ChangeRecipe(f"{change}: own {unit} for each branch of {self.candidate.subject[0]}", calls)
-        yield ChangeRecipe(
-            change, advice=(f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition",)
-        )
+        yield _by_hand(change, f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition")
 
     def precision(self) -> Iterator[ChangeRecipe]:
         names = self.candidate.subject
@@ -539,11 +530,9 @@ class _Recipes:
                     f"sum in a tree in {self.seen.words.local}, and update {self.arrays} once per group",
                     (Call("reduce_in_group", [insn.id, own]),),
                 )
-        yield ChangeRecipe(
+        yield _by_hand(
             f"update a copy of {self.arrays} for each group",
-            advice=(
-                f"in your function: update an array in {self.seen.words.local}, and add it to {self.arrays} at the end",
-            ),
+            f"in your function: update an array in {self.seen.words.local}, and add it to {self.arrays} at the end",
         )
 
     def _has_constant_length(self, update: InstructionBase) -> bool:
@@ -579,6 +568,10 @@ class _Recipes:
         yield ChangeRecipe(change, calls, ("in your function: unroll inner loops of constant length",))
 
     # }}}
+
+
+def _by_hand(change: str, *advice: str) -> ChangeRecipe:
+    return ChangeRecipe(change, advice=advice)
 
 
 def _resplit(iname: str, number: int, **tags: str) -> tuple[Call, ...]:

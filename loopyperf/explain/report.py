@@ -22,7 +22,15 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.display import NoteKind, ReportText, Shown, without
 from loopyperf.errors import LoopyperfError, by_reason, in_short
 from loopyperf.explain.explain import DeviceChoices, explain, paragraphs
-from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, reasons, shares_of_peak, traffic_table
+from loopyperf.explain.explanation import (
+    Explanation,
+    LineCost,
+    OnDevice,
+    accesses_table,
+    reasons,
+    shares_of_peak,
+    traffic_table,
+)
 from loopyperf.explain.plots import Figure, plot_roofline, with_legend
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.files import without_folders, write_file
@@ -67,8 +75,6 @@ NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
 """matches names of device parameters, e.g. ``memory.DRAM.latency``"""
 CHART = (4.8, 3.4)
 """size in inches without the legend, chosen so that the text is legible on a phone"""
-SHOWN = 0.01
-"""share of the time, or of a peak; a smaller share has no bar"""
 
 
 def page_of(explanation: Explanation) -> str:
@@ -135,25 +141,22 @@ def _stated(explanation: Explanation) -> Iterator[str]:
 
 def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
     """Yield each source line with one cell per device, except other sources of costs that cost nothing."""
-    costs = [explanation.lines(on) for on in explanation.devices]
-    for row, line in enumerate(explanation.listing):
-        pairs = zip(explanation.devices, costs, strict=True)
-        cells = [_cell(on, line, each[row].seconds if each[row].parts else 0.0) for on, each in pairs]
-        if line.kind != "other" or any(cell["time"] for cell in cells):
-            yield {"line": line, "cells": cells}
+    for on_devices in zip(*map(explanation.lines, explanation.devices), strict=True):
+        cells = [_cell(on, cost) for on, cost in zip(explanation.devices, on_devices, strict=True)]
+        if on_devices[0].line.kind != "other" or any(cell["time"] for cell in cells):
+            yield {"line": on_devices[0].line, "cells": cells}
 
 
-def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
-    """Return the cell of a *line* on a device: its time and share as text, and its stalls."""
-    whole = float(on.estimate.seconds)
-    share = seconds / whole if whole else 0.0
-    is_shown = abs(share) >= SHOWN
+def _cell(on: OnDevice, cost: LineCost) -> Mapping[str, Any]:
+    """Return the cell of a line on a device: its time and share as text, and its stalls."""
+    time, percent = on.cost_in_words(cost.seconds)
+    share = cost.seconds / float(on.estimate.seconds) if time else 0.0
     return {
         "device": on.device,
-        "share": share if is_shown else 0.0,
-        "time": unbroken(duration(seconds)) if is_shown else "",
-        "percent": unbroken(in_percent(share)) if is_shown else "",
-        "waits": on.remarks_at(line.source),
+        "share": share,
+        "time": time,
+        "percent": percent,
+        "waits": on.remarks_at(cost.line.source),
     }
 
 

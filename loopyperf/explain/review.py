@@ -251,16 +251,25 @@ class Traffic:
         return self.moved.get(DRAM, 0.0) / self.compulsory if self.compulsory else 1.0
 
 
-def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
-    """Return the memory traffic of all executions of *launch*."""
+def bytes_moved(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
+    """Yield (direction, memory level, bytes) of each access in all executions; ``"local"`` is that of a group."""
     warps = warps_of(launch)
-    moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
-    local = 0.0
     for executions, insn, request in launch.requested():
         if request.served is None:
-            local += executions * request.wavefronts * WAVEFRONT * warps
+            yield insn.kind, "local", executions * request.wavefronts * WAVEFRONT * warps
         for level, sectors in request.reaching.items():
-            moved[insn.kind][level] = moved[insn.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
+            yield insn.kind, level, executions * sectors * SECTOR * warps
+
+
+def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
+    """Return the memory traffic of all executions of *launch*."""
+    moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
+    local = 0.0
+    for kind, level, nbytes in bytes_moved(launch):
+        if level == "local":
+            local += nbytes
+        else:
+            moved[kind][level] = moved[kind].get(level, 0.0) + nbytes
     found = Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
     caches = [level for level in launch.device.memory if level.per == Per.DEVICE and level.name != DRAM and level.size]
     if found.excess <= EQUAL_TRAFFIC or not caches:

@@ -12,7 +12,7 @@ S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and
 Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,9 +23,9 @@ from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.display import Note, NoteKind, ReportText, Table, Tabular, called, kind_of, without
 from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError
+from loopyperf.explain.review import bytes_moved
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel import Program
-from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.analytic import analytic_cycles
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.models.roofline import cycles as roofline_cycles
@@ -316,12 +316,12 @@ def _under_roofs(
     peaks: Collection[str],
     predicted: float | None,
 ) -> LaunchUnderRoofs:
-    groups = launch.all_groups * launch.times
-    flops = sum(executions * _flops(insn) for executions, insn, _ in launch.executed()) * groups * launch.work_items
+    work_items = launch.all_groups * launch.times * launch.work_items
+    flops = sum(executions * _flops(insn) for executions, insn, _ in launch.executed()) * work_items
     moved: dict[str, float] = {}
-    for level, of_warp in _moved_by_warp(launch):
-        memory = roofs.memory(level)
-        moved[memory] = moved.get(memory, 0.0) + of_warp * groups * launch.warps_per_group
+    for _, level, nbytes in bytes_moved(launch):
+        if nbytes > 0:
+            moved[roofs.memory(level)] = moved.get(roofs.memory(level), 0.0) + nbytes
     busy = cached_for_launch(launch, LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
     seconds = analytic_cycles(roofline_cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
@@ -357,15 +357,6 @@ def _peak_of(launch: TimedLaunch, bound: str, peaks: Collection[str]) -> str:
 def _flops(instruction: Instruction) -> int:
     is_counted = instruction.dtype.startswith("f") and not instruction.is_idle
     return FLOPS.get(instruction.kind, 0) if is_counted else 0
-
-
-def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
-    """Yield (memory level, bytes) for each access of the mean warp."""
-    for executions, _, request in launch.requested():
-        if request.served is None:
-            yield "local", executions * request.wavefronts * WAVEFRONT
-        reached = request.reaching.items()
-        yield from ((level, executions * sectors * SECTOR) for level, sectors in reached if sectors > 0)
 
 
 # }}}
