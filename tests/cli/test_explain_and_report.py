@@ -119,17 +119,6 @@ def test_json_of_report_is_the_explanation_with_its_path(tmp_path: Path):
     assert result == {"path": str(page), **json.loads(run("explain", *options).stdout)}
 
 
-def test_page_is_named_after_the_kernel_and_keeps_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    options = ("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
-    assert run(*options).stdout.endswith("\nreport: chain.html\n")
-    assert run(*options).exit_code == 0
-    (tmp_path / "chain.html").write_text("mine", encoding="utf-8")
-    refused = run(*options)
-    assert refused.exit_code == 1
-    assert "chain.html exists and was not written by loopyperf" in refused.stderr
-
-
 def test_open_option_opens_the_page_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     opened: list[str] = []
     monkeypatch.setattr("click.launch", opened.append)
@@ -147,16 +136,3 @@ def test_model_of_a_fit_uses_its_weights_and_is_shown_first(command: str, tmp_pa
     options = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", tmp_path / "fit.json")
     (on,) = json.loads(run(command, CHAIN, *options, *output, "--json").stdout)["devices"]
     assert (on["device"], on["first"], on["estimates"]["linear"]["seconds"]) == ("nvidia-v100", "linear", 4.0)
-
-
-def test_unwritable_page_and_unknown_device_give_one_line(tmp_path: Path):
-    options = ("--set", "n=4096", "--only", "roofline")
-    for arguments, words in (
-        (("report", CHAIN, *options, "--device", "nvidia-a100", "-o", tmp_path), f"{tmp_path}: it is a folder"),
-        (("report", CHAIN, *options, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
-        (("explain", CHAIN, *options, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
-    ):
-        refused = run(*arguments)
-        assert refused.exit_code == 1
-        assert words in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1

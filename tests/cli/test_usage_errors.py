@@ -94,6 +94,8 @@ def test_invalid_values_are_usage_errors():
         (("rank", DOUBLED, "--time-limit", "0"), "Invalid value for '--time-limit': "),
         (("rank", DOUBLED, "--time-limit", "soon"), "Invalid value for '--time-limit': "),
         (("train", "nowhere.jsonl", "--base", "learned"), "'learned' is not one of 'sampled', 'overlap', 'linear', "),
+        (("estimate", DOUBLED, "--typical", "j=many"), "a typical value must be a number, got 'j=many'"),
+        (("estimate", DOUBLED, "--typical", "j=1", "--typical", "j=2"), "j is given twice"),
         (("estimate", KERNELS), f"{kernel}{KERNELS!r}"),
         (("explain", f"{KERNELS}:"), f"{kernel}'{KERNELS}:'"),
         (("rank", ":doubled"), f"{kernel}':doubled'"),
