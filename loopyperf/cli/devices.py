@@ -70,13 +70,10 @@ def devices_command(context: click.Context, form: Form) -> None:
     if context.invoked_subcommand is not None:
         return
     known = _known()
-    print_in(form, lambda: [_report_text(known)], lambda: list(_records(known)), lambda: known)
-
-
-def _report_text(known: Sequence[Row]) -> ReportText:
     table = Table(HEADINGS, list(map(_cells, known)), text=2, last=1)
-    unreadable = [each["error"] for device in known for each in (device, *device["fits"]) if each["error"]]
-    return ReportText(number_of(len(known), "device"), tables=[table], remarks=[NOTE], notes=unreadable)
+    errors = [file["error"] for device in known for file in (device, *device["fits"]) if file["error"]]
+    text = ReportText(number_of(len(known), "device"), tables=[table], remarks=[NOTE], notes=errors)
+    print_in(form, lambda: [text], lambda: list(_records(known)), lambda: known)
 
 
 def _records(known: Sequence[Row]) -> Iterator[Row]:
@@ -87,14 +84,10 @@ def _records(known: Sequence[Row]) -> Iterator[Row]:
             yield {**about, "fit": fit["path"], "fitted_model": fit["model"], "backend": fit["backend"]}
 
 
-def _short_names() -> list[str]:
-    return [file.slug for file in known_descriptions()]
-
-
 @devices_command.command(
     "show", short_help="Print all parameters of a device.", epilog="\b\nExample: loopyperf devices show nvidia-titan-v"
 )
-@click.argument("name", shell_complete=names_or_files(_short_names))
+@click.argument("name", shell_complete=names_or_files(lambda: [file.slug for file in known_descriptions()]))
 @options.form
 def show_one(name: str, form: Form) -> None:
     """Print all parameters of the device NAME, or of a device file (TOML), with units and sources."""

@@ -13,7 +13,7 @@ from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import FULL, Diagnosis
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.review import BUSY_STALLS, AccessReview, LaunchReview, Residents
+from loopyperf.explain.review import BUSY_STALLS, LaunchReview, Residents
 from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.models.result import Estimate
@@ -416,7 +416,10 @@ def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
             words.local if access.space == MemorySpace.LOCAL else access.space,
             _of_fewest(access.sectors, access.fewest_sectors) if access.sectors else "",
             _of_fewest(access.wavefronts, access.fewest_wavefronts),
-            *(_hit_rate(access, cache) for cache in caches),
+            *(
+                "" if access.kind != "load" or (rate := access.hit_rate(cache)) is None else in_percent(rate)
+                for cache in caches
+            ),
         )
         for access in review.accesses
     ]
@@ -439,11 +442,6 @@ def traffic_table(review: LaunchReview, words: Vocabulary) -> Table:
 def _of_fewest(number: float, fewest: float) -> str:
     """Return *number*, followed by the minimum in parentheses if that is clearly less."""
     return f"{number:.3g} ({fewest:.3g})" if number > ABOVE_MINIMUM * fewest else f"{number:.3g}"
-
-
-def _hit_rate(access: AccessReview, cache: str) -> str:
-    rate = access.hit_rate(cache) if access.kind == "load" else None
-    return "" if rate is None else in_percent(rate)
 
 
 # }}}

@@ -190,7 +190,8 @@ class _Changes:
             is_tried |= after is not None
             least = seconds * (1 - SMALL) if best[1] is None else best[1][0]
             if after is not None and after[0] < least:
-                best = (recipe, after) if self._has_code(recipe) else best
+                code = _if_possible(lambda recipe=recipe: lp.generate_code_v2(recipe.apply(self.case.kernel)))
+                best = best if code is None else (recipe, after)
             elif after is not None and best[1] is None:
                 self.useless.append(recipe.change)
         return best
@@ -208,10 +209,6 @@ class _Changes:
         after = _if_possible(predicted)
         self.predicted += after is not None
         return after
-
-    def _has_code(self, recipe: ChangeRecipe) -> bool:
-        """Return whether Loopy generates code for the kernel after *recipe*."""
-        return _if_possible(lambda: lp.generate_code_v2(recipe.apply(self.case.kernel))) is not None
 
 
 def _if_possible(change: Callable[[], Result]) -> Result | None:

@@ -336,7 +336,8 @@ class _Recipes:
         """Yield recipes in which the work-items of a group share loads, or the results of a work-item."""
         change, splits, tiles = f"share the loads of {self.arrays} in a group", dict[str, int](), list[Call]()
         for array in (array for array in self.candidate.subject if not self._passes_on(array)):
-            inames = [iname for iname in self._indices(array) if self.seen.length(iname) > 1]
+            known = {name for subscript in self._accesses(array) for name in get_dependencies(subscript.index)}
+            inames = sorted(iname for iname in known & self.seen.given.all_inames() if self.seen.length(iname) > 1)
             loops = [iname for iname in inames if not self.seen.given.inames[iname].tags]
             own = [iname for iname in inames if iname in self._work_items]
             splits |= {iname: TILE for iname in loops if own and self.seen.length(iname) > LONGEST_UNROLLED}
@@ -353,11 +354,6 @@ class _Recipes:
     def _work_items(self) -> frozenset[str]:
         """Return the inames along the axes of a group."""
         return frozenset(name for axis, names in self.tags.items() if axis.startswith("l.") for name in names)
-
-    def _indices(self, array: str) -> list[str]:
-        """Return the inames in the indices of the loads of *array*."""
-        known = {name for subscript in self._accesses(array) for name in get_dependencies(subscript.index)}
-        return sorted(known & self.seen.given.all_inames())
 
     def cache_blocks(self) -> Iterator[ChangeRecipe]:
         """Yield recipes that change the order of groups, so that those that run at once share more data."""

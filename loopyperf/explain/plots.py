@@ -4,7 +4,7 @@ Each function draws on the given axes, or on a new figure, and returns the figur
 matplotlib style.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from textwrap import fill
 from typing import Any, TypedDict
@@ -90,12 +90,6 @@ def _width_of(ax: Axes) -> float:
     return WITH_LABELS * ax.get_window_extent().width / _figure_of(ax).dpi
 
 
-def _in_lines(ax: Axes, names: Iterable[str]) -> list[str]:
-    """Return *names* wrapped for *ax*; numbers stay with their units."""
-    letters = max(LETTERS, int(LETTERS * _width_of(ax)))
-    return [fill(unbroken(name), letters).replace(UNBROKEN, " ") for name in names]
-
-
 def _note(ax: Axes, words: str) -> None:
     """Add *words* to the legend of *ax* as an entry without a marker."""
     ax.plot([], [], linestyle="none", label=words)
@@ -108,11 +102,12 @@ def with_legend(ax: Axes, *, grows: bool) -> Figure:
     """
     figure = _figure_of(ax)
     handles, labels = ax.get_legend_handles_labels()
+    letters = max(LETTERS, int(LETTERS * _width_of(ax)))
 
     def drawn(columns: int) -> Legend:
         legend = ax.legend(
             handles,
-            _in_lines(ax, labels),
+            [fill(unbroken(name), letters).replace(UNBROKEN, " ") for name in labels],  # numbers stay with their units
             # Anchored at the right end, because row names on the left leave room above them.
             loc="lower right",
             bbox_to_anchor=(1, 1),

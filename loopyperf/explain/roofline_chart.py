@@ -222,7 +222,8 @@ def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> R
 
     Raises :class:`MissingNumberError` if the device lacks a parameter that the roofs need.
     """
-    roofs = _Roofs(_device_of(kernel))
+    devices = (launch.device for launch in kernel.launches)  # that with the bandwidth of the largest traffic
+    roofs = _Roofs(max(devices, key=lambda each: each.level(DRAM).sustained_bandwidth or 0, default=kernel.device))
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     predicted = [_predicted(launch, model, predict) for launch in kernel.launches]
     pairs = zip(kernel.launches, predicted, strict=True)
@@ -244,12 +245,6 @@ def _predicted(launch: TimedLaunch, model: str, predict: LaunchPredictor) -> tup
 
 
 # {{{ the device
-
-
-def _device_of(kernel: TimedProgram) -> Device:
-    """Return the device with the highest bandwidth that the traffic of any launch reaches."""
-    devices = (launch.device for launch in kernel.launches)
-    return max(devices, key=lambda each: each.level(DRAM).sustained_bandwidth or 0, default=kernel.device)
 
 
 class _Roofs:
@@ -460,7 +455,12 @@ def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) 
 
     def find() -> Roofline:
         kernel = by.timing(case)
-        found = roofline_of(kernel, by.model, _without_launching(by, kernel))
+
+        def predict(launch: TimedLaunch) -> PredictedLaunch:
+            answer = by.time(kernel.alone(launch))
+            return answer.executing, tuple(without(answer.notes, NoteKind.NO_INTERVAL, NoteKind.LAUNCH_OVERHEAD))
+
+        found = roofline_of(kernel, by.model, predict)
         every = dict.fromkeys([*found.notes, *by.notes, *by.machine(case).notes])
         return replace(found, notes=tuple(Note(kind_of(note), note) for note in every))
 
@@ -475,13 +475,3 @@ def _of_device(given: Predictor) -> DevicePredictor:
         f"a roofline needs the time of each launch, which {given.model!r} does not predict; pass a predictor of "
         f"{SIMULATED!r} or another model with device parameters"
     )
-
-
-def _without_launching(by: DevicePredictor, kernel: TimedProgram) -> LaunchPredictor:
-    """Return a function that predicts a launch of *kernel*, without launch overhead."""
-
-    def predict(launch: TimedLaunch) -> PredictedLaunch:
-        answer = by.time(kernel.alone(launch))
-        return answer.executing, tuple(without(answer.notes, NoteKind.NO_INTERVAL, NoteKind.LAUNCH_OVERHEAD))
-
-    return predict
