@@ -37,24 +37,11 @@ class Formula:
 Cell = str | Formula
 
 
-def html_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int = 1, last: int = 0) -> str:
-    """Return an HTML table whose first *text* and last *last* columns are text, and whose other columns are numbers."""
-    numbers = range(text, len(headings) - last)
-    kinds = ["number" if place in numbers else "text" for place in range(len(headings))]
-    head = "".join(f"<th{_like(kind)}>{escape(word)}</th>" for kind, word in zip(kinds, headings, strict=True))
-    body = "\n".join(f"<tr>{_row(kinds, row)}</tr>" for row in rows)
-    return f'<table style="margin: 0 0 1em">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
-
-
 def html_lines(words: Iterable[str]) -> str:
     """Return an HTML paragraph for each line of *words*."""
-    return "\n".join(f"<p{_indented(each)}>{escape(each)}</p>" for each in words)
-
-
-def _indented(line: str) -> str:
-    """Return a style attribute that keeps the leading spaces of *line* as a margin."""
-    depth = len(line) - len(line.lstrip(" "))
-    return f' style="margin-left: {depth}ch"' if depth else ""
+    depths = [(line, len(_indent(line))) for line in words]  # leading spaces become a margin
+    styles = ((line, f' style="margin-left: {depth}ch"' if depth else "") for line, depth in depths)
+    return "\n".join(f"<p{style}>{escape(line)}</p>" for line, style in styles)
 
 
 def details(summary: str, inside: str) -> str:
@@ -66,21 +53,6 @@ def html_of(*parts: str) -> str:
     """Return the nonempty *parts* in one ``div``, in the form that ``_repr_html_`` returns."""
     inside = "\n".join(part for part in parts if part)
     return printable(f'<div class="loopyperf">\n{inside}\n</div>')
-
-
-def _row(kinds: Sequence[str], row: Sequence[Cell]) -> str:
-    return "".join(_cell(kind, each) for kind, each in zip(kinds, row, strict=True))
-
-
-def _cell(kind: str, cell: Cell) -> str:
-    if isinstance(cell, Formula):
-        return f'<td{_like(kind)} title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
-    return f"<td{_like(kind)}>{escape(cell)}</td>"
-
-
-def _like(kind: str) -> str:
-    """Return the class and an inline style of a cell; notebook style sheets override anything weaker."""
-    return f' class="{kind}" style="text-align: {FLUSH[kind]}"'
 
 
 Item = TypeVar("Item")
@@ -197,8 +169,8 @@ class Table:
             return
         for row in (heads, *rows):
             cells = [folded(cell, each, "") or [""] for cell, each in zip(row, widths, strict=True)]
-            for place in range(max(map(len, cells))):
-                parts = [cell[place] if place < len(cell) else "" for cell in cells]
+            for line in range(max(map(len, cells))):
+                parts = [cell[line] if line < len(cell) else "" for cell in cells]
                 yield "".join(GAP + self._placed(*each) for each in enumerate(zip(parts, widths, strict=True))).rstrip()
 
     def _widths(self, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, word: int) -> list[int] | None:
@@ -209,11 +181,11 @@ class Table:
         columns = list(zip(heads, *rows, strict=True))
         found = [max(1, *map(len, cells)) for cells in columns]
         least = [
-            max(1, *(_longest_word(cell, word if self._is_text(number) else width) for cell in cells))
-            for number, cells in enumerate(columns)
+            max(1, *(_longest_word(cell, word if self._is_text(column) else width) for cell in cells))
+            for column, cells in enumerate(columns)
         ]
         while sum(found) + len(GAP) * len(found) > width:
-            wider = [number for number, each in enumerate(found) if each > least[number]]
+            wider = [column for column, each in enumerate(found) if each > least[column]]
             if not wider:
                 return None
             found[max(wider, key=found.__getitem__)] -= 1
@@ -234,8 +206,13 @@ class Table:
         return "\n".join([head, f"| {' | '.join(edges)} |", *body])
 
     def html(self) -> str:
-        """Return the table as HTML."""
-        return html_table(self.headings, self.rows, text=self.text, last=self.last)
+        """Return the table as HTML. Its inline styles have precedence over the style sheets of notebooks."""
+        kinds = ["text" if self._is_text(column) else "number" for column in range(len(self.headings))]
+        looks = [f' class="{kind}" style="text-align: {FLUSH[kind]}"' for kind in kinds]
+        head = "".join(f"<th{look}>{escape(word)}</th>" for look, word in zip(looks, self.headings, strict=True))
+        cells = ([_html_cell(cell, look) for cell, look in zip(row, looks, strict=True)] for row in self.rows)
+        body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        return f'<table style="margin: 0 0 1em">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +278,7 @@ class ReportText:
 
     def markdown(self, lists: str = ".notes") -> str:
         """Return the report as Markdown: headline, tables, and a list of remarks and notes as in :meth:`text`."""
-        remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
+        remarks = "\n".join(f"{_indent(sentence)}- {sentence.lstrip()}" for sentence in self.sentences(lists))
         code = [f"```python\n{source}```" for source in self.code]
         parts = [self.head, *(table.markdown() for table in self.tables), *code, remarks]
         return printable("\n\n".join(filter(None, parts)))
@@ -382,10 +359,10 @@ def apart(parts: Sequence[Item], share: Callable[[Item], float]) -> tuple[list[I
 
     A part is small if its *share* of the whole is below :data:`SMALL_SHARE` in magnitude. A single small part is shown.
     """
-    small = [each for each in parts if abs(share(each)) < SMALL_SHARE]
+    small = [item for item in parts if abs(share(item)) < SMALL_SHARE]
     if len(small) < 2:
         return list(parts), []
-    return [each for each in parts if not abs(share(each)) < SMALL_SHARE], small
+    return [item for item in parts if not abs(share(item)) < SMALL_SHARE], small
 
 
 def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
@@ -409,9 +386,9 @@ def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], call
     """
     between = len(items) - SHOWN_FIRST - SHOWN_LAST
     if between <= 0:
-        return [row(each) for each in items]
-    first, last = ([row(each) for each in part] for part in (items[:SHOWN_FIRST], items[-SHOWN_LAST:]))
-    gap = tuple(f"{between:,} rows omitted" if place == called else "" for place in range(len(first[0])))
+        return [row(item) for item in items]
+    first, last = ([row(item) for item in part] for part in (items[:SHOWN_FIRST], items[-SHOWN_LAST:]))
+    gap = tuple(f"{between:,} rows omitted" if column == called else "" for column in range(len(first[0])))
     return [*first, gap, *last]
 
 
@@ -439,7 +416,7 @@ def plain(value: Any) -> Any:
 def fields_of(record: Any) -> dict[str, Any]:
     """Return the fields of *record*, without ``_OMITTED`` ones, and its ``_DERIVED`` attributes, as plain values."""
     kind = cast("type[Any]", type(record))
-    names = kind.__struct_fields__ if isinstance(record, msgspec.Struct) else [each.name for each in fields(record)]
+    names = kind.__struct_fields__ if isinstance(record, msgspec.Struct) else [field.name for field in fields(record)]
     omitted = getattr(kind, "_OMITTED", ())
     exported = (*names, *getattr(kind, "_DERIVED", ()))
     return {name: plain(getattr(record, name)) for name in exported if name not in omitted}
@@ -460,6 +437,12 @@ def _in_words(size: Any) -> str:
 
 def _as_note(note: str) -> str:
     return f"note: {note}"
+
+
+def _html_cell(cell: Cell, look: str) -> str:
+    if isinstance(cell, Formula):
+        return f'<td{look} title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
+    return f"<td{look}>{escape(cell)}</td>"
 
 
 def _plain(cell: Cell) -> str:

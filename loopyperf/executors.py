@@ -25,7 +25,7 @@ from pebble import ProcessPool
 
 from loopyperf.errors import ParameterError
 
-Asked = TypeVar("Asked")
+Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 
@@ -48,19 +48,19 @@ def are_forked() -> bool:
 
 
 def scheduled(
-    processes: ProcessPool, ask: Callable[[Asked], Answer], seconds: float | None, thing: Asked
+    processes: ProcessPool, ask: Callable[[Task], Answer], seconds: float | None, task: Task
 ) -> "Future[Answer]":
-    """Schedule ``ask(thing)`` on *processes*, with a time limit of *seconds* after which the worker is killed.
+    """Schedule ``ask(task)`` on *processes*, with a time limit of *seconds* after which the worker is killed.
 
-    Raises the error of :mod:`pickle` if *ask* or *thing* cannot be pickled.
+    Raises the error of :mod:`pickle` if *ask* or *task* cannot be pickled.
     """
-    pickle.dumps((ask, thing))  # Pebble pickles later, and reports failures as errors of the worker
-    return processes.schedule(ask, args=(thing,), timeout=seconds)
+    pickle.dumps((ask, task))  # Pebble pickles later, and reports failures as errors of the worker
+    return processes.schedule(ask, args=(task,), timeout=seconds)
 
 
-SOON = 1e-3
+OVERDUE_DELAY = 1e-3
 """seconds until the caller's alarm if it became due during the call"""
-AGAIN = 1.0
+ALARM_INTERVAL = 1.0
 """seconds between interrupts, repeated because the interrupted code may catch one"""
 
 Result = TypeVar("Result")
@@ -88,14 +88,14 @@ def _alarm(seconds: float) -> Generator[None]:
         raise TimeIsUp
 
     before, started = signal.signal(signal.SIGALRM, stop), monotonic()
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, ALARM_INTERVAL)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - started), SOON), interval)
+            signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - started), OVERDUE_DELAY), interval)
 
 
 def _in_daemon_thread(seconds: float, call: Callable[[], Result]) -> Result:

@@ -45,12 +45,12 @@ def several_per_work_item(unit: Unit, numbers: Mapping[str, int]) -> Unit:
     A work-item then computes several results at once, in instruction-level parallel loops (``ilp``). Instructions whose
     results do not depend on such a loop, like loads of a tile, execute once. Tiles are stored one behind the other.
     """
-    for iname, number in numbers.items():
-        (tag,) = [str(each) for each in unit.default_entrypoint.inames[iname].tags]
+    for iname, factor in numbers.items():
+        (tag,) = [str(tag) for tag in unit.default_entrypoint.inames[iname].tags]
         unit = retag_inames(unit, {iname: None})
-        unit = lp.split_iname(unit, iname, number, outer_tag=tag, inner_iname=f"{iname}_each", inner_tag="ilp")
+        unit = lp.split_iname(unit, iname, factor, outer_tag=tag, inner_iname=f"{iname}_each", inner_tag="ilp")
         kernel = unit.default_entrypoint
-        every = {each.id for each in kernel.instructions if f"{iname}_each" in each.within_inames}
+        every = {insn.id for insn in kernel.instructions if f"{iname}_each" in insn.within_inames}
         if once := every - _depending_on(kernel, f"{iname}_each"):
             match = " or ".join(f"id:{each}" for each in sorted(once))
             unit = unit.with_kernel(lp.remove_inames_from_insn(kernel, frozenset((f"{iname}_each",)), match))
@@ -68,35 +68,35 @@ def _depending_on(kernel: lp.LoopKernel, iname: str) -> set[str]:
     """Return the ids of the instructions that depend on *iname*, or that must execute for each value of it."""
     found: set[str] = set()
     varying = {iname}
-    instructions = [each for each in kernel.instructions if iname in each.within_inames]
+    instructions = [insn for insn in kernel.instructions if iname in insn.within_inames]
     while True:
         new = [
-            each
-            for each in instructions
-            if each.id not in found
+            insn
+            for insn in instructions
+            if insn.id not in found
             and (
-                varying & (each.dependency_names() | each.reduction_inames())
-                or not isinstance(each, Assignment)
-                or set(each.assignee_var_names()) & each.read_dependency_names()
+                varying & (insn.dependency_names() | insn.reduction_inames())
+                or not isinstance(insn, Assignment)
+                or set(insn.assignee_var_names()) & insn.read_dependency_names()
             )
         ]
         if not new:
             return found
-        for each in new:
-            found.add(each.id)
-            varying |= set(each.assignee_var_names()) & kernel.temporary_variables.keys()
+        for insn in new:
+            found.add(insn.id)
+            varying |= set(insn.assignee_var_names()) & kernel.temporary_variables.keys()
 
 
 def _stored_apart(unit: Unit, iname: str) -> Unit:
     """Return *unit* with a copy of each temporary array for each value of *iname*, one behind the other in memory."""
     kernel = unit.default_entrypoint
     written = {
-        name for each in kernel.instructions if iname in each.within_inames for name in each.assignee_var_names()
+        name for insn in kernel.instructions if iname in insn.within_inames for name in insn.assignee_var_names()
     }
     for name in sorted(written & kernel.temporary_variables.keys()):
         array: Any = kernel.temporary_variables[name]
         strides = _strides(array)
-        if not strides or not all(isinstance(each, int | np.integer) for each in array.shape):
+        if not strides or not all(isinstance(length, int | np.integer) for length in array.shape):
             continue  # Loopy adds an axis where it replaces the loop
         unit = lp.privatize_temporaries_with_inames(unit, frozenset((iname,)), frozenset((name,)))
         unit = _with_strides(unit, name, (*strides, _elements(array.shape, strides)))
@@ -112,13 +112,15 @@ def padded_rows(unit: Unit, array: str, number: int) -> Unit:
     if len(strides) < 2 or strides[-1] != 1:
         raise ValueError(f"{array!r} does not have several rows of known length")
     row = strides[-2]
-    return _with_strides(unit, array, [each // row * (row + number) if each >= row else each for each in strides])
+    return _with_strides(
+        unit, array, [stride // row * (row + number) if stride >= row else stride for stride in strides]
+    )
 
 
 def _strides(array: Any) -> tuple[int, ...]:
     """Return the strides of *array* in elements, one per axis; empty if they are unknown."""
-    strides = [getattr(each, "stride", None) for each in array.dim_tags or ()]
-    return tuple(cast("Any", strides)) if all(isinstance(each, int | np.integer) for each in strides) else ()
+    strides = [getattr(tag, "stride", None) for tag in array.dim_tags or ()]
+    return tuple(cast("Any", strides)) if all(isinstance(stride, int | np.integer) for stride in strides) else ()
 
 
 def _elements(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -130,7 +132,7 @@ def _with_strides(unit: Unit, name: str, strides: Sequence[int]) -> Unit:
 
     Loopy declares as many elements as the axes have, whatever their strides, unless another shape is stored.
     """
-    unit = lp.tag_array_axes(unit, name, ", ".join(f"stride:{each}" for each in strides))
+    unit = lp.tag_array_axes(unit, name, ", ".join(f"stride:{stride}" for stride in strides))
     kernel = unit.default_entrypoint
     array: Any = kernel.temporary_variables[name]
     stored = array.copy(storage_shape=(*[1] * (len(strides) - 1), _elements(array.shape, strides)))
@@ -144,7 +146,7 @@ def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
     loop needs a sum before its end.
     """
     part, each = f"{iname}_part", f"{iname}_each"
-    is_loop = any(iname in each.within_inames for each in unit.default_entrypoint.instructions)
+    is_loop = any(iname in insn.within_inames for insn in unit.default_entrypoint.instructions)
     unit = lp.split_iname(unit, iname, number, inner_iname=part)
     if is_loop:
         return _accumulated_apart(lp.tag_inames(unit, {part: "unr"}), part, number)
@@ -165,10 +167,10 @@ def partial_sums(unit: Unit, iname: str, number: int) -> Unit:
 def accumulations(kernel: lp.LoopKernel, iname: str) -> dict[str, str]:
     """Return private variable -> id of the instruction that adds to it in the loop over *iname*."""
     found: dict[str, str] = {}
-    for each in kernel.instructions:
-        name = str(each.assignee) if isinstance(each, Assignment) else ""
-        if iname in each.within_inames and name in kernel.temporary_variables.keys() & each.read_dependency_names():
-            found[name] = each.id
+    for insn in kernel.instructions:
+        name = str(insn.assignee) if isinstance(insn, Assignment) else ""
+        if iname in insn.within_inames and name in kernel.temporary_variables.keys() & insn.read_dependency_names():
+            found[name] = insn.id
     return found
 
 
@@ -180,24 +182,24 @@ def _accumulated_apart(unit: Unit, part: str, number: int) -> Unit:
     totals = {var(name): Sum(tuple(each)) for name, each in elements.items()}
     whole = SubstitutionMapper(cast("Any", totals.get))
     instructions: list[Any] = []
-    for each in cast("Sequence[Any]", kernel.instructions):
-        name = next(iter(each.assignee_var_names()), "")
-        needed = each.dependency_names() if part in each.within_inames else {name} & each.read_dependency_names()
-        if each.id == updates.get(name):
+    for insn in cast("Sequence[Any]", kernel.instructions):
+        name = next(iter(insn.assignee_var_names()), "")
+        needed = insn.dependency_names() if part in insn.within_inames else {name} & insn.read_dependency_names()
+        if insn.id == updates.get(name):
             own = var(name)[var(part)]
-            instructions.append(each.copy(assignee=own, expression=own + _added(each)))
+            instructions.append(insn.copy(assignee=own, expression=own + _added(insn)))
         elif updates.keys() & needed:
-            raise ValueError(f"instruction {each.id!r} needs a sum before its end")
+            raise ValueError(f"instruction {insn.id!r} needs a sum before its end")
         elif name in updates:  # the start of the sum
             first, *others = elements[name]
-            zeros = [each.copy(id=f"{each.id}_{one.index}", assignee=one, expression=0) for one in others]
-            ready = each.depends_on | {zero.id for zero in zeros}
-            instructions += [*zeros, each.copy(assignee=first, depends_on=ready)]
+            zeros = [insn.copy(id=f"{insn.id}_{one.index}", assignee=one, expression=0) for one in others]
+            ready = insn.depends_on | {zero.id for zero in zeros}
+            instructions += [*zeros, insn.copy(assignee=first, depends_on=ready)]
         else:
-            instructions.append(each.with_transformed_expressions(whole))
+            instructions.append(insn.with_transformed_expressions(whole))
     temporaries = {
-        name: each.copy(shape=(number,), dim_tags=None) if name in updates else each
-        for name, each in kernel.temporary_variables.items()
+        name: temporary.copy(shape=(number,), dim_tags=None) if name in updates else temporary
+        for name, temporary in kernel.temporary_variables.items()
     }
     return unit.with_kernel(kernel.copy(instructions=instructions, temporary_variables=temporaries))
 
@@ -214,7 +216,7 @@ def reduce_in_group(unit: Unit, update: str, inames: Collection[str]) -> Unit:
     within = instruction.within_inames - frozenset(inames)
     reduced = instruction.copy(expression=Sum((instruction.assignee, total)), within_inames=within)
     return unit.with_kernel(
-        kernel.copy(instructions=[reduced if each.id == update else each for each in kernel.instructions])
+        kernel.copy(instructions=[reduced if insn.id == update else insn for insn in kernel.instructions])
     )
 
 
@@ -251,7 +253,7 @@ def private_histogram(unit: Unit, update: str, work_items: Sequence[int]) -> Uni
     )
     shared = lp.TemporaryVariable(copy, array.dtype, shape=(length,), address_space=lp.AddressSpace.LOCAL)
     domains = [isl.BasicSet(f"{{ [{iname}] : 0 <= {iname} < {length} }}") for iname in (clear, add)]
-    instructions = [own if each.id == update else each for each in kernel.instructions]
+    instructions = [own if insn.id == update else insn for insn in kernel.instructions]
     changed = kernel.copy(
         domains=[*kernel.domains, *domains],
         instructions=[*instructions, first, last],
@@ -266,10 +268,10 @@ def private_histogram(unit: Unit, update: str, work_items: Sequence[int]) -> Uni
 def _added(update: Assignment) -> Any:
     """Return what *update* adds to its element."""
     expression = update.expression
-    terms = [each for each in expression.children if each != update.assignee] if isinstance(expression, Sum) else []
+    terms = [term for term in expression.children if term != update.assignee] if isinstance(expression, Sum) else []
     array = update.assignee_var_names()[0]
     is_sum = isinstance(expression, Sum) and len(terms) == len(expression.children) - 1
-    if not is_sum or any(array in get_dependencies(each) for each in terms):
+    if not is_sum or any(array in get_dependencies(term) for term in terms):
         raise ValueError(f"instruction {update.id!r} does not add to an element")
     return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
 
@@ -282,7 +284,7 @@ def sum_first(unit: Unit, iname: str) -> Unit:
     """
     swapped = _SumFirst(iname)
     kernel = unit.default_entrypoint
-    instructions = [each.with_transformed_expressions(swapped) for each in kernel.instructions]
+    instructions = [insn.with_transformed_expressions(swapped) for insn in kernel.instructions]
     if not swapped.found:
         raise ValueError(f"no sum over {iname!r} of other sums")
     return unit.with_kernel(kernel.copy(instructions=instructions))
@@ -307,7 +309,7 @@ class _SumFirst(IdentityMapper[[]]):
 def without_inames(unit: Unit, inames: Collection[str], tags: Mapping[str, str | None]) -> Unit:
     """Return *unit* without *inames*, on which no instruction depends; *tags* maps the others to axes anew."""
     kernel = unit.default_entrypoint
-    instructions = [each.copy(within_inames=each.within_inames - frozenset(inames)) for each in kernel.instructions]
+    instructions = [insn.copy(within_inames=insn.within_inames - frozenset(inames)) for insn in kernel.instructions]
     kernel = lp.remove_unused_inames(kernel.copy(instructions=instructions), tuple(inames))
     return retag_inames(unit.with_kernel(kernel), tags)
 
@@ -318,13 +320,13 @@ def in_single_precision(unit: Unit, names: Collection[str] = ()) -> Unit:
     So are all literals, casts and quotients of integers.
     """
     kernel = unit.default_entrypoint
-    arguments = [each.copy(dtype=np.float32) if each.name in names else each for each in kernel.args]
+    arguments = [argument.copy(dtype=np.float32) if argument.name in names else argument for argument in kernel.args]
     temporaries = {
-        name: each.copy(dtype=np.float32) if name in names else each
-        for name, each in kernel.temporary_variables.items()
+        name: temporary.copy(dtype=np.float32) if name in names else temporary
+        for name, temporary in kernel.temporary_variables.items()
     }
     shorter = _Shorter(kernel)
-    instructions = [each.with_transformed_expressions(shorter) for each in kernel.instructions]
+    instructions = [insn.with_transformed_expressions(shorter) for insn in kernel.instructions]
     return unit.with_kernel(kernel.copy(args=arguments, temporary_variables=temporaries, instructions=instructions))
 
 
@@ -339,7 +341,7 @@ def _is_integer(kernel: lp.LoopKernel, expression: Any) -> bool:
     names = get_dependencies(expression) - kernel.all_inames() - kernel.all_params()
     types = [getattr(variables.get(name), "dtype", None) for name in names]
     is_exact = "." not in str(expression)
-    return is_exact and all(getattr(each, "numpy_dtype", np.dtype("f8")).kind in "iu" for each in types)
+    return is_exact and all(getattr(dtype, "numpy_dtype", np.dtype("f8")).kind in "iu" for dtype in types)
 
 
 class _Shorter(IdentityMapper[[]]):
@@ -369,7 +371,7 @@ def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequ
     the kernel only writes the array: neighboring ones access neighboring elements. Rows have an odd number of elements.
     """
     kernel = unit.default_entrypoint
-    if any(array in each.read_dependency_names() for each in kernel.instructions):
+    if any(array in insn.read_dependency_names() for insn in kernel.instructions):
         unit = lp.add_prefetch(unit, array, list(inames), default_tag=None)
     else:
         unit = lp.buffer_array(unit, array, list(inames), init_expression="0", default_tag=None)
@@ -382,22 +384,22 @@ def through_tile(unit: Unit, array: str, inames: Sequence[str], work_items: Sequ
         unit = padded_rows(unit, tile, 1)
     new = changed.all_inames() - kernel.all_inames()
     every = frozenset[str]().union(
-        *(each.within_inames for each in kernel.instructions if array in each.dependency_names())
+        *(insn.within_inames for insn in kernel.instructions if array in insn.dependency_names())
     )
-    groups = frozenset(each for each in every if kernel.inames[each].tags_of_type(GroupInameTag))
+    groups = frozenset(iname for iname in every if kernel.inames[iname].tags_of_type(GroupInameTag))
     is_by_columns = getattr((cast("Any", kernel.arg_dict[array]).dim_tags or [None])[0], "stride", None) == 1
-    for each in changed.instructions:
-        own = sorted(each.within_inames & new, reverse=is_by_columns)  # the nearest elements in memory last
+    for insn in changed.instructions:
+        own = sorted(insn.within_inames & new, reverse=is_by_columns)  # the nearest elements in memory last
         if own:
-            unit = lp.add_inames_to_insn(unit, groups, f"id:{each.id}")
-            unit = _along_group(unit, own, f"{each.id}_element", work_items)
+            unit = lp.add_inames_to_insn(unit, groups, f"id:{insn.id}")
+            unit = _along_group(unit, own, f"{insn.id}_element", work_items)
     return unit
 
 
 def _along_group(unit: Unit, inames: Sequence[str], name: str, work_items: Sequence[int]) -> Unit:
     """Return *unit* with the iterations of *inames* distributed over the work-items of a group."""
     unit = lp.join_inames(unit, inames, name) if len(inames) > 1 else lp.rename_iname(unit, inames[0], name)
-    for axis, number in enumerate(work_items):
-        unit = lp.split_iname(unit, name, number, inner_tag=f"l.{axis}", outer_iname=f"{name}_{axis}")
+    for axis, length in enumerate(work_items):
+        unit = lp.split_iname(unit, name, length, inner_tag=f"l.{axis}", outer_iname=f"{name}_{axis}")
         name = f"{name}_{axis}"
     return unit

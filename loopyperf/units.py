@@ -53,7 +53,7 @@ def _in_unit(seconds: float) -> str:
         return f"{seconds / _DAY:,.3g} days" if abs(seconds) >= _DAY else f"{seconds / _HOUR:.3g} h"
     # Round before choosing the unit: 999.9 µs is 1 ms.
     rounded = float(f"{seconds:.2e}")
-    size, unit = _unit(rounded)
+    size, unit = next((pair for pair in _UNITS if abs(rounded) >= pair[0]), _UNITS[-1])
     return f"{rounded / size:.0f} {unit}" if abs(rounded / size) >= 100 else f"{rounded / size:.3g} {unit}"
 
 
@@ -109,11 +109,6 @@ def unbroken(words: str) -> str:
     return _BEFORE_UNIT.sub(UNBROKEN, words)
 
 
-def unit_of(seconds: float) -> tuple[float, str]:
-    """Return the unit in which *seconds* is 1 to 1000: its length in seconds and its name, e.g. ``(1e-6, "µs")``."""
-    return _unit(seconds) if seconds and math.isfinite(seconds) else _UNITS[0]
-
-
 def in_percent(share: float, digits: int = 0) -> str:
     """Return *share* in percent with *digits* decimals: ``"83 %"`` for 0.8265, ``"< 1 %"`` for 0.002.
 
@@ -123,7 +118,3 @@ def in_percent(share: float, digits: int = 0) -> str:
     if 0 < percent < least:
         return f"< {least:g} %"
     return f"{percent:.1g} %" if -least < percent < 0 else f"{percent:.{digits}f} %"
-
-
-def _unit(seconds: float) -> tuple[float, str]:
-    return next((pair for pair in _UNITS if abs(seconds) >= pair[0]), _UNITS[-1])

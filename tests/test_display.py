@@ -19,7 +19,7 @@ from loopyperf.calibration.fits import ResidualSummary
 from loopyperf.calibration.residual_model import Record, Score, TrainingRecord
 from loopyperf.device.description import Throughput
 from loopyperf.device.device_library import bundled_fits
-from loopyperf.display import Shown, Table
+from loopyperf.display import Shown
 from loopyperf.errors import LoopyperfError, unanswered
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
@@ -252,16 +252,6 @@ def test_device_prints_its_main_parameters_and_html_has_all() -> None:
     assert repr(v100) == "<Device nvidia-v100: NVIDIA Tesla V100 PCIe, Volta, 80 cores, 1,380 MHz>"
 
 
-def test_wide_cells_are_wrapped() -> None:
-    table = Table(("name", "time"), [("one two three four five", "1 s"), ("six", "2 ms")])
-    assert list(table.lines(22)) == [
-        "  name            time",
-        "  one two three    1 s",
-        "  four five",
-        "  six             2 ms",
-    ]
-
-
 def test_common_reason_is_printed_once_for_all_models() -> None:
     v100 = lpp.load_device("nvidia-v100")
     without = replace(v100, throughput=Throughput(slug=v100.slug, place="throughput"))
@@ -276,24 +266,6 @@ def test_common_reason_is_printed_once_for_all_models() -> None:
 def test_thousands_of_failures_are_summarized() -> None:
     (sentence,) = unanswered({f"variant {place}": "it is wrong; mend it" for place in range(2000)})
     assert sentence.endswith("variant 19 and 1,980 more: it is wrong")
-
-
-def test_long_ranking_prints_first_and_last_rows() -> None:
-    lines = str(long_ranking()).splitlines()
-    assert lines[0].startswith("2,000 variants (n=4096) on nvidia-v100")
-    assert lines[1].split() == ["variant", "time", "bound", "by"]
-    assert [line.split()[:3] for line in lines[2:15]] == [
-        *([str(place), "variant", str(place)] for place in range(1, 10)),
-        ["1,988", "rows", "omitted"],
-        *([str(place), "variant", str(place)] for place in range(1998, 2001)),
-    ]
-
-
-def test_short_ranking_prints_all_rows() -> None:
-    names = [f"variant {place}" for place in range(1, 13)]
-    few = replace(long_ranking(), estimates={name: long_ranking().estimates[name] for name in names})
-    assert "between" not in str(few)
-    assert all(name in str(few) for name in names)
 
 
 def test_repr_of_estimate_computes_the_breakdown_once() -> None:

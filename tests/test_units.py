@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loopyperf.units import amount, duration, in_percent, prefixed, printable, ratio_in_words, unit_cost, unit_of
+from loopyperf.units import amount, duration, in_percent, prefixed, printable, ratio_in_words, unit_cost
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,6 @@ def test_long_times_are_written_without_an_exponent():
 
 def test_infinite_and_nan_durations_are_printed():
     assert [duration(float("inf")), duration(float("nan"))] == ["inf s", "nan s"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "unit"), [(0, (1.0, "s")), (12.3e-6, (1e-6, "µs")), (-2.0, (1.0, "s")), (1e-15, (1e-12, "ps"))]
-)
-def test_unit_is_the_largest_that_does_not_exceed_the_time(seconds: float, unit: tuple[float, str]):
-    assert unit == unit_of(seconds)
 
 
 @pytest.mark.parametrize(

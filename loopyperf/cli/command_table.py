@@ -120,7 +120,7 @@ class Commands(click.Group):
         """Return the commands and options whose names start with *incomplete*, without importing any command."""
         named = [CompletionItem(name, help=summary) for name, summary in SUMMARIES.items()]
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(each for each in named if each.value.startswith(incomplete)), *options]
+        return [*(item for item in named if item.value.startswith(incomplete)), *options]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a :class:`LoopyperfError` exits with status 1, a signal with 128 + its number."""
@@ -182,7 +182,7 @@ def _option(error: LoopyperfError, command: click.Command | None) -> str:
 
 
 def _has_option(command: click.Command, name: str) -> bool:
-    return any(name in each.opts for each in command.params)
+    return any(name in parameter.opts for parameter in command.params)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loopyperf.cli.options import Form, Records, has_width, is_quiet, is_verbose, standard_output
-from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
+from loopyperf.display import GAP, ReportText, Tabular, folded
 from loopyperf.units import printable
 
 NOTE = re.compile(r"note: |\d+ notes, abbreviated: ")
@@ -49,27 +49,22 @@ def show_beside(text: str) -> None:
         show(text)
 
 
-def show_answer(answer: Shown) -> None:
-    """Print *answer* as Python does, in the width of the terminal."""
-    show_whole_or_alone([answer.report_text()])
-
-
 def show_whole_or_alone(report_texts: Sequence[ReportText]) -> None:
     """Print *report_texts*; with ``--quiet`` only their short answers, or the tables if there is no short answer.
 
     If there is neither, there is no answer, and the whole text says why.
     """
-    alone = [printable(each.alone) for each in report_texts if each.alone]
+    alone = [printable(report_text.alone) for report_text in report_texts if report_text.alone]
     if is_quiet() and alone:
         click.echo("\n".join(alone))
-    elif is_quiet() and any(each.tables for each in report_texts):
-        for each in report_texts:
-            _show_tables(each, standard_output())
+    elif is_quiet() and any(report_text.tables for report_text in report_texts):
+        for report_text in report_texts:
+            _show_tables(report_text, standard_output())
     else:
-        for number, each in enumerate(report_texts):
+        for number, report_text in enumerate(report_texts):
             if number:
                 show("")
-            show_report_text(each)
+            show_report_text(report_text)
 
 
 def show_report_text(report_text: ReportText) -> None:
@@ -101,18 +96,13 @@ def print_in(
 ) -> None:
     """Print an answer in the format *form*: text, Markdown, its records as CSV, or all of it as JSON."""
     if form == "json":
-        print_json(to_dict())
+        click.echo(json.dumps(to_dict(), indent=2))
     elif form == "csv":
         click.echo(printable(_as_csv(records())), nl=False)
     elif form == "md":
-        click.echo("\n\n".join(each.markdown(_all_notes()) for each in report_texts()))
+        click.echo("\n\n".join(report_text.markdown(_all_notes()) for report_text in report_texts()))
     else:
         show_whole_or_alone(report_texts())
-
-
-def print_json(answer: Any) -> None:
-    """Print plain values as JSON."""
-    click.echo(json.dumps(answer, indent=2))
 
 
 def _show_tables(report_text: ReportText, console: Console) -> None:

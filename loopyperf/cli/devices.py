@@ -1,14 +1,15 @@
 """``loopyperf devices``: list the known devices, or show the parameters of one."""
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from loopyperf.cli import options
-from loopyperf.cli.console import print_in
+from loopyperf.cli.console import print_in, show
 from loopyperf.cli.options import Form, names_or_files
+from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import (
     KnownFile,
@@ -18,6 +19,7 @@ from loopyperf.device.device_library import (
     listed_as,
     load_device,
 )
+from loopyperf.device.substitutes import lacking
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.units import number_of, prefixed
@@ -47,7 +49,14 @@ def _with_remarks(words: str, row: Row) -> str:
 
 
 HEADINGS = "device", "architecture", "cores", "clock", "bandwidth", "f32 peak", "fits"
-NOTE = "`loopyperf devices show NAME` prints all parameters, and which of them the models assume"
+NOTE = "`loopyperf devices show NAME` prints all parameters"
+LABELS = {
+    "also_called": "also known as",
+    "register_allocation": "registers are allocated to a",
+    "lanes": "work-items of a warp execute",
+    "scheduling": "warp scheduling",
+}
+"""JSON key -> label in text, if they differ"""
 
 
 @click.group("devices", invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
@@ -61,13 +70,10 @@ def devices_command(context: click.Context, form: Form) -> None:
     if context.invoked_subcommand is not None:
         return
     known = _known()
-    print_in(form, lambda: [_report_text(known)], lambda: list(_records(known)), lambda: known)
-
-
-def _report_text(known: Sequence[Row]) -> ReportText:
     table = Table(HEADINGS, list(map(_cells, known)), text=2, last=1)
-    unreadable = [each["error"] for device in known for each in (device, *device["fits"]) if each["error"]]
-    return ReportText(number_of(len(known), "device"), tables=[table], remarks=[NOTE], notes=unreadable)
+    errors = [file["error"] for device in known for file in (device, *device["fits"]) if file["error"]]
+    text = ReportText(number_of(len(known), "device"), tables=[table], remarks=[NOTE], notes=errors)
+    print_in(form, lambda: [text], lambda: list(_records(known)), lambda: known)
 
 
 def _records(known: Sequence[Row]) -> Iterator[Row]:
@@ -78,37 +84,53 @@ def _records(known: Sequence[Row]) -> Iterator[Row]:
             yield {**about, "fit": fit["path"], "fitted_model": fit["model"], "backend": fit["backend"]}
 
 
-def _short_names() -> list[str]:
-    return [known.slug for known in known_descriptions()]
-
-
 @devices_command.command(
     "show", short_help="Print all parameters of a device.", epilog="\b\nExample: loopyperf devices show nvidia-titan-v"
 )
-@click.argument("name", shell_complete=names_or_files(_short_names))
+@click.argument("name", shell_complete=names_or_files(lambda: [file.slug for file in known_descriptions()]))
 @options.form
 def show_one(name: str, form: Form) -> None:
     """Print all parameters of the device NAME, or of a device file (TOML), with units and sources."""
-    # Imported here, because it imports all models, which the list does not need.
-    text = import_module("loopyperf.cli.device_text")
-    device = load_device(name)
+    print_device(load_device(name), form)
+
+
+def print_device(device: Device, form: Form, **more: Any) -> None:
+    """Print the parameters of *device* in the format *form*; JSON also has *more*."""
+    words = _words(device)
     if form == "text":
-        text.show_device(device)
-    else:
-        print_in(
-            form,
-            lambda: [text.device_text(device)],
-            lambda: list(text.numbers(device)),
-            lambda: text.as_plain_values(device),
-        )
+        for key, value in words.items():
+            if value:
+                show(f"{LABELS.get(key, key)}: {', '.join(value) if isinstance(value, list) else value}")
+    lacks = lacking(device)
+    remark = f"all models need a fit: the device file lacks {', '.join(lacks)}"
+    text = ReportText("", tables=[device.table], remarks=[remark] if lacks else [])
+    numbers = [asdict(statement) for part in device.parts for statement in part.statements]
+    print_in(form, lambda: [text], lambda: numbers, lambda: {**words, "numbers": numbers, **more})
+
+
+def _words(device: Device) -> dict[str, str | list[str]]:
+    scheduling = device.scheduling
+    return {
+        "device": device.slug,
+        "name": device.name,
+        "vendor": device.vendor,
+        "architecture": device.architecture,
+        "target": device.target,
+        "also_called": list(device.also_called),
+        "register_allocation": device.register_allocation,
+        "lanes": device.lanes,
+        "pipelines": [f"{one} instructions on {shared.pipeline} ({shared.source})" for one, shared in device.pipelines],
+        "scheduling": f"{scheduling.policy} ({scheduling.source})" if scheduling else "",
+        "note": device.note,
+    }
 
 
 def _known() -> list[Row]:
     """Return the known devices in alphabetical order."""
-    found = {known.slug: _with_file(known) for known in known_descriptions()}
-    for known in known_fits():
-        name, fit = _fit(known)
-        slug = listed_as(known.slug)
+    found = {file.slug: _with_file(file) for file in known_descriptions()}
+    for file in known_fits():
+        name, fit = _fit(file)
+        slug = listed_as(file.slug)
         unknown: Row = {"device": slug, **dict.fromkeys(PARAMETERS), "name": name, "fits": []}
         found.setdefault(slug, unknown)["fits"].append(fit)
     return [device for _, device in sorted(found.items())]

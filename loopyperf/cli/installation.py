@@ -33,10 +33,6 @@ from loopyperf.stages.cache import (
 )
 from loopyperf.units import number_of
 
-LABELS = {"holds": "entries", "cannot_be_removed": "cannot be removed"}
-"""JSON key -> label in text"""
-
-
 # {{{ cache
 
 
@@ -53,27 +49,26 @@ def cache_command(clear: bool, form: Form) -> None:
     folder = cache_folder() or own_folder()
     found = entries(folder)
     left = remove(found) if clear else ()
-    shown: dict[str, Any] = {"folder": str(folder)}
+    lines, about = [f"folder: {folder}"], dict[str, Any]({"folder": str(folder)})
     if clear:
-        shown |= {"removed": _sum([each for each in found if each not in left])}
-        shown |= {"cannot_be_removed": _sum(left)} if left else {}
+        counts = {"removed": _sum([entry for entry in found if entry not in left])}
+        lines.append(f"removed: {_in_words(counts['removed'])}")
+        if left:
+            counts["cannot_be_removed"] = _sum(left)
+            lines.append(f"cannot be removed: {_in_words(counts['cannot_be_removed'])}; permission denied")
     else:
-        shown |= {"state": _state(), "limit": cache_limit(), "holds": _sum(found)}
-    lines = [_in_words(name, value) for name, value in shown.items()]
-    if form != "text":
-        print_in(form, lambda: [ReportText("", remarks=lines)], lambda: _records(shown), lambda: shown)
-    elif is_quiet():
-        show(str(shown["removed" if "removed" in shown else "holds"]["bytes"]))
-    else:
-        for line in lines:
+        counts = {"holds": _sum(found)}
+        about |= {"state": _state(), "limit": cache_limit()}
+        lines += [about["state"], f"limit: {about['limit']:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another limit"]
+        lines.append(f"entries: {_in_words(counts['holds'])}")
+    if form == "text":
+        for line in [str(next(iter(counts.values()))["bytes"])] if is_quiet() else lines:
             show(line)
+    else:
+        records = [{"kind": name, **files} for name, files in counts.items()]
+        print_in(form, lambda: [ReportText("", remarks=lines)], lambda: records, lambda: {**about, **counts})
     if left:
         raise SystemExit(1)
-
-
-def _records(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each kind of files."""
-    return [{"kind": name, **value} for name, value in shown.items() if isinstance(value, dict)]
 
 
 def _state() -> str:
@@ -89,18 +84,11 @@ def _state() -> str:
 
 
 def _sum(found: Collection[Entry]) -> dict[str, int]:
-    return {"files": len(found), "bytes": sum(each.nbytes for each in found)}
+    return {"files": len(found), "bytes": sum(entry.nbytes for entry in found)}
 
 
-def _in_words(name: str, value: Any) -> str:
-    if name == "state":
-        return value
-    if name == "limit":
-        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another limit"
-    if name == "folder":
-        return f"folder: {value}"
-    files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
-    return f"{LABELS.get(name, name)}: {files}{'; permission denied' if name == 'cannot_be_removed' else ''}"
+def _in_words(files: dict[str, int]) -> str:
+    return f"{number_of(files['files'], 'file')}, {number_of(files['bytes'], 'byte')}"
 
 
 # }}}

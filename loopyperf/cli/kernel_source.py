@@ -100,7 +100,7 @@ def load_built(source: str) -> Any:
     if several := [name for name, values in given.items() if len(values) != 1]:
         raise KernelFileError(f"{' and '.join(several)} must have one value here; `loopyperf rank` compares several")
     arguments = {name: value for name, (value,) in given.items()}
-    if missing := [each for each in _needed(built) if each not in arguments]:
+    if missing := [name for name in _needed(built) if name not in arguments]:
         raise KernelFileError(
             f"{source}() needs arguments: {', '.join(missing)}; give --arg {missing[0]}=VALUE, or default values"
         )
@@ -138,9 +138,9 @@ def _named(source: str) -> Any:
 def _place(error: BaseException, file: str) -> str:
     """Return *file* with the number of its line that was executed last when *error* was raised."""
     own = [
-        each.lineno
-        for each in traceback.extract_tb(error.__traceback__)
-        if Path(each.filename) == Path(file).absolute()
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) == Path(file).absolute()
     ]
     return f"{file}:{own[-1]}" if own else file
 
@@ -171,7 +171,11 @@ def _needed(function: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [each.name for each in parameters if each.default is each.empty and each.kind not in optional]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in optional
+    ]
 
 
 def _imported(path: Path) -> ModuleType:

@@ -17,8 +17,8 @@ from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.calibration.residual_model import own_residual_models, residual_document, save_residual_model
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show, show_beside
-from loopyperf.cli.device_text import as_plain_values, device_text, show_device
-from loopyperf.cli.options import Form, Output, Records, check_writable, is_quiet, standard_error
+from loopyperf.cli.devices import print_device
+from loopyperf.cli.options import Form, Output, check_writable, is_quiet, standard_error
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.counts.execution import Counting
 from loopyperf.device.device_files import description_text
@@ -27,7 +27,7 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.measurement.microbenchmarks.measured_description import MeasuredDescription, described_by
+from loopyperf.measurement.microbenchmarks.measured_description import described_by
 from loopyperf.measurement.microbenchmarks.measured_description import microbenchmark as run_microbenchmarks
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import LEVEL
@@ -163,7 +163,7 @@ def train_command(
     """
     with working("training"):
         files = measurement_kernels(kernels)
-        learned = train_recordings([read_archive(each) for each in archives], files, base=base)
+        learned = train_recordings([read_archive(archive) for archive in archives], files, base=base)
     save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
     scores = [{"method": name, **structs.asdict(score)} for name, score in learned.record.scores.items()]
     print_in(form, lambda: [learned.report_text()], lambda: scores, lambda: residual_document(learned))
@@ -211,13 +211,13 @@ def report_text_of(found: lpp.Validation) -> ReportText:
     accuracy = assess(found)
     rows: list[tuple[str, ...]] = []
     for kernel, mean in accuracy.per_kernel.items():
-        rows += [_row(each) for each in found if each.kernel == kernel]
+        rows += [_row(prediction) for prediction in found if prediction.kernel == kernel]
         rows.append((kernel, "geometric mean", "", "", in_percent(mean), ""))
     inside = "" if accuracy.coverage is None else f"{in_percent(accuracy.coverage)} inside"
     rows.append(("all kernels", "geometric mean", "", "", in_percent(accuracy.cross_kernel), inside))
     table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
     report_text = found.report_text()
-    is_marked = any(each.interval is not None and not each.is_inside for each in found)
+    is_marked = any(prediction.interval is not None and not prediction.is_inside for prediction in found)
     return replace(report_text, tables=[table], remarks=[*([MEANING] if is_marked else []), *report_text.remarks])
 
 
@@ -272,25 +272,12 @@ def microbenchmark_command(
             measured = run_microbenchmarks(clock=hertz, progress=report, **options)
     path = output or check_writable(Path(f"{measured.device.slug}.toml"))
     write_file("the device file", path, description_text(measured.device))
-    if form != "text":
-        found = _plain(measured)
-        records: Records = found["numbers"]
-        print_in(form, lambda: [device_text(measured.device)], lambda: records, lambda: {"path": str(path), **found})
-        return
-    _show(measured)
-    show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; show it with: loopyperf devices show {path}")
-
-
-def _plain(measured: MeasuredDescription) -> dict[str, Any]:
-    """Return the measured parameters as values for JSON."""
     absent = {refusal.name: refusal.reason for refusal in measured.refusals}
-    return {**as_plain_values(measured.device), "absent": absent}
-
-
-def _show(measured: MeasuredDescription) -> None:
-    show_device(measured.device)
-    for refusal in measured.refusals:
-        show(f"not measured: {refusal}", standard_error())
+    print_device(measured.device, form, path=str(path), absent=absent)
+    if form == "text":
+        for refusal in measured.refusals:
+            show(f"not measured: {refusal}", standard_error())
+        show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; show it with: loopyperf devices show {path}")
 
 
 # }}}

@@ -163,7 +163,7 @@ class Output(click.Path):
 def check_writable(path: Path) -> Path:
     """Return *path* if it does not exist, else the first of ``path-2``, ``path-3`` and so on that does not."""
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return next(each for each in chain([path], others) if not is_there(each))
+    return next(candidate for candidate in chain([path], others) if not is_there(candidate))
 
 
 def _is_named(param: click.Parameter | None, ctx: click.Context | None) -> bool:

@@ -54,17 +54,17 @@ def estimate_command(
     program = load_program(kernel)
     with working("estimating"):
         answers = [
-            lpp.estimate(program, parameters={**parameters, **combinations}, device=each, **options)
-            for each in device or [None]
+            lpp.estimate(program, parameters={**parameters, **combinations}, device=choice, **options)
+            for choice in device or [None]
         ]
     if len(answers) == 1:
         print_answer(answers[0], form)
     else:
         print_in(
             form,
-            lambda: [each.report_text() for each in answers] if swept else [_on_devices(answers)],
-            lambda: [{"device": each.device, **row} for each in answers for row in each.records()],
-            lambda: [each.to_dict() for each in answers],
+            lambda: [answer.report_text() for answer in answers] if swept else [_on_devices(answers)],
+            lambda: [{"device": answer.device, **row} for answer in answers for row in answer.records()],
+            lambda: [answer.to_dict() for answer in answers],
         )
     if plot is not None:
         # Imported here, because matplotlib is optional.
@@ -74,14 +74,14 @@ def estimate_command(
 def _on_devices(answers: Sequence[Estimate]) -> ReportText:
     """Return the run times on several devices as a table."""
     first = answers[0]
-    clocks = {words: [each.device for each in answers if each.clock == clock] for clock, words in CLOCKS.items()}
-    rows = [(each.device, each.model, each.time_and_interval, each.most_of_it) for each in answers]
+    clocks = {words: [answer.device for answer in answers if answer.clock == clock] for clock, words in CLOCKS.items()}
+    rows = [(answer.device, answer.model, answer.time_and_interval, answer.most_of_it) for answer in answers]
     return ReportText(
         called(first.kernel, first.sizes, first.typical),
         tables=[Table(("device", "model", "time", "cause"), rows, text=2, last=2)],
         remarks=[f"{', '.join(devices)}: {words}" for words, devices in clocks.items() if devices],
-        notes=list(dict.fromkeys(note for each in answers for note in each.notes)),
-        alone="\n".join(each.alone for each in answers),
+        notes=list(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        alone="\n".join(answer.alone for answer in answers),
     )
 
 

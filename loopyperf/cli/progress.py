@@ -24,47 +24,40 @@ from rich.text import Text
 from loopyperf.cli.options import is_quiet, no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress, ProgressReport
 
-GOES_ON = "measurements are saved; rerun the same command to resume"
+RESUME_NOTE = "measurements are saved; rerun the same command to resume"
 """message after an interrupted campaign"""
-EVERY = 30
+LINE_INTERVAL = 30
 """seconds between two lines of progress"""
 
 
-class ProgressLines:
-    """Progress as lines on a console that is not a terminal, one every half minute."""
+def _lines_on(console: Console) -> ProgressReport:
+    """Return a function that prints progress as lines on *console*, one every half minute."""
+    latest = monotonic()
 
-    def __init__(self, console: Console) -> None:
-        """Print on *console*."""
-        self._console = console
-        self._latest = monotonic()
-
-    def report(self, progress: Progress) -> None:
-        """Print a line if the last one is old enough."""
-        if monotonic() - self._latest >= EVERY:
-            self._latest = monotonic()
+    def report(progress: Progress) -> None:
+        nonlocal latest
+        if monotonic() - latest >= LINE_INTERVAL:
+            latest = monotonic()
             of = f": {progress.done} of {progress.total}" if progress.total else ""
-            self._console.print(Text(f"{progress.stage} {progress.kernel_class}".strip() + of))
+            console.print(Text(f"{progress.stage} {progress.kernel_class}".strip() + of))
+
+    return report
 
 
-class StageProgress:
-    """A progress bar for the stages of a campaign; each stage has its own count and clock."""
+def _stages_on(bar: Bar) -> ProgressReport:
+    """Return a function that shows progress on *bar*; each stage has its own count and clock."""
+    stage, task = "measuring", bar.add_task("measuring", total=None)
 
-    def __init__(self, bar: Bar) -> None:
-        """Start the stage "measuring" on *bar*."""
-        self._bar = bar
-        self._start("measuring")
-
-    def _start(self, stage: str) -> None:
-        self._stage, self._task = stage, self._bar.add_task(stage, total=None)
-
-    def report(self, progress: Progress) -> None:
-        """Update the bar of the current stage, or start another stage."""
-        if progress.stage != self._stage:
-            self._bar.remove_task(self._task)
-            self._start(progress.stage)
+    def report(progress: Progress) -> None:
+        nonlocal stage, task
+        if progress.stage != stage:
+            bar.remove_task(task)
+            stage, task = progress.stage, bar.add_task(progress.stage, total=None)
         if progress.total:
             doing = f"{progress.stage} {progress.kernel_class}"
-            self._bar.update(self._task, completed=progress.done, total=progress.total, description=doing)
+            bar.update(task, completed=progress.done, total=progress.total, description=doing)
+
+    return report
 
 
 @contextmanager
@@ -77,9 +70,9 @@ def campaign_bar() -> Generator[ProgressReport]:
     try:
         with no_answer_yet(), _bar() as bar:
             as_lines = not console.is_terminal and not is_quiet()
-            yield (ProgressLines(console) if as_lines else StageProgress(bar)).report
+            yield _lines_on(console) if as_lines else _stages_on(bar)
     except KeyboardInterrupt as interrupt:
-        interrupt.add_note(GOES_ON)
+        interrupt.add_note(RESUME_NOTE)
         raise
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.choice import devices
 from loopyperf.calibration.fit_library import FITTED_MODELS
@@ -55,18 +54,9 @@ def by_name(context: click.Context, option: click.Parameter, settings: tuple[tup
     return dict(settings)
 
 
-def by_name_if_any(
-    context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
-) -> dict[str, Number] | None:
-    """Return name -> number as :func:`by_name` does, None without settings."""
+def by_name_if_any(context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Any], ...]) -> Any:
+    """Return name -> value as :func:`by_name` does, None without settings."""
     return by_name(context, option, settings) or None
-
-
-def single_value(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Return the single one of *values*, None without any; raises :class:`click.BadParameter` for several."""
-    if len(values) > 1:
-        raise click.BadParameter(f"give only one, got {' and '.join(values)}", context, option)
-    return values[0] if values else None
 
 
 def listed_once(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -138,24 +128,7 @@ SIZES = NamedValue("a size", "n=4096", f"{INTEGER}, a list 1k,2k or a range 256:
 TYPICAL = NamedValue("a typical value", "j=27", "a number", parsed_number)
 
 
-class BackendName(click.ParamType[str]):
-    """The name of a backend that runs kernels; ``replay`` does not."""
-
-    name = "backend"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return *value*; raises :class:`click.BadParameter` if it is not a backend that runs kernels."""
-        if value == "replay" or value not in backends.BACKENDS:
-            listed = " or ".join(backends.RUNNING)
-            self.fail(f"unknown backend {value!r}; choose {listed}", param, ctx)
-        return str(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the backend names that start with *incomplete*."""
-        return [CompletionItem(name) for name in backends.RUNNING if name.startswith(incomplete)]
-
-
-BACKEND = BackendName()
+BACKEND = click.Choice(backends.RUNNING)
 
 
 FILE = click.Path(path_type=Path)
@@ -177,8 +150,11 @@ def _remembered(context: click.Context, option: click.Parameter, settings: tuple
 
 
 def single_name(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Return the single name in comma-separated *values* as :func:`single_value` does."""
-    return single_value(context, option, listed_once(context, option, values))
+    """Return the only name in comma-separated *values*, if any; raises :class:`click.BadParameter` for several."""
+    names = listed_once(context, option, values)
+    if len(names) > 1:
+        raise click.BadParameter(f"give only one, got {' and '.join(names)}", context, option)
+    return names[0] if names else None
 
 
 def _once(*names: str, **words: Any) -> Callable[[Declared], Declared]:

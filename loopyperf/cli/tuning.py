@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -104,33 +105,23 @@ def measure_command(kernel: str, backend: str, on_device: str | None, form: Form
     print_answer(answer, form)
 
 
-UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+class Quantity(click.ParamType[float]):
+    """A number with a unit, such as 50us or 5%."""
 
-
-class Duration(click.ParamType[float]):
-    """A time such as 50us, in seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds; raises :class:`click.BadParameter` without a number and a unit."""
-        found = re.fullmatch(r"(\d+\.?\d*(?:e-?\d+)?) ?(s|ms|us|µs|ns)", str(value))
-        if found is None:
-            self.fail(f"a time must be a number and a unit, e.g. 50us, 1.5ms or 2s; got {value!r}", param, ctx)
-        return float(found[1]) * UNITS[found[2]]
-
-
-class Share(click.ParamType[float]):
-    """A share such as 5%, as a number."""
-
-    name = "share"
+    def __init__(self, name: str, units: Mapping[str, float], examples: str) -> None:
+        """Store the *name* of the quantity, the value of each unit, and *examples* for errors."""
+        self.name, self.units, self.examples = name, units, examples
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number; raises :class:`click.BadParameter` without a percent sign."""
-        found = re.fullmatch(r"(\d+\.?\d*) ?%", str(value))
+        """Return the number in base units; raises :class:`click.BadParameter` without a number and a unit."""
+        found = re.fullmatch(rf"(\d+\.?\d*(?:e-?\d+)?) ?({'|'.join(self.units)})", str(value))
         if found is None:
-            self.fail(f"a share must be in percent, e.g. 5%; got {value!r}", param, ctx)
-        return float(found[1]) / 100
+            self.fail(f"a {self.name} must be a number and a unit, e.g. {self.examples}; got {value!r}", param, ctx)
+        return float(found[1]) * self.units[found[2]]
+
+
+DURATION = Quantity("time", {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}, "50us, 1.5ms or 2s")
+SHARE = Quantity("share", {"%": 0.01}, "5%")
 
 
 @click.command(
@@ -138,10 +129,10 @@ class Share(click.ParamType[float]):
     epilog="\b\nExample: loopyperf check matmul.py:tiled --set n=4096 \\\n  --device nvidia-v100 --max 60ms",
 )
 @settings.predicting(*settings.OF_KERNEL)
-@click.option("--max", "most", type=Duration(), help="Largest accepted time, e.g. 50us.")
+@click.option("--max", "most", type=DURATION, help="Largest accepted time, e.g. 50us.")
 @click.option("--baseline", type=settings.FILE, help="Earlier output of `loopyperf estimate --format json`.")
 @click.option(
-    "--fail-if-slower", "slower", type=Share(), default="5%", help="Accepted increase over --baseline, e.g. 5%."
+    "--fail-if-slower", "slower", type=SHARE, default="5%", help="Accepted increase over --baseline, e.g. 5%."
 )
 @click.option("--junit", type=Output(), help="Also write the result to this file, in JUnit's XML format.")
 def check_command(

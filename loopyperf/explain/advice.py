@@ -75,15 +75,15 @@ class AdviceOnKernel(Tabular):
     @property
     def chosen(self) -> tuple[Finding, ...]:
         """Return the combined changes, or else the change with the largest gain; empty if Loopy can make none."""
-        return self.combined or tuple(each for each in self.findings if each.recipe.calls)[:1]
+        return self.combined or tuple(finding for finding in self.findings if finding.recipe.calls)[:1]
 
     @property
     def recipe(self) -> ChangeRecipe:
         """Return the recipe for the :attr:`chosen` changes; raises :class:`LoopyperfError` if there are none."""
         if not self.chosen:
             raise LoopyperfError("no change that Loopy can make by itself makes the kernel faster")
-        calls = tuple(call for each in self.chosen for call in each.recipe.calls)
-        return ChangeRecipe("; then ".join(each.change for each in self.chosen), calls)
+        calls = tuple(call for finding in self.chosen for call in finding.recipe.calls)
+        return ChangeRecipe("; then ".join(finding.change for finding in self.chosen), calls)
 
     def emit(self, path: str | PathLike[str], builder: str) -> Path:
         """Write a module with a function ``fixed()`` that returns the kernel after the :attr:`chosen` changes.
@@ -117,7 +117,7 @@ class AdviceOnKernel(Tabular):
         text = MODULE.format(
             kernel=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             before=f"{duration(self.diagnosis.seconds)} by loopyperf's model {self.diagnosis.model}",
-            steps="\n".join(f"- {each.change}: {duration(each.seconds or 0.0)}" for each in self.chosen),
+            steps="\n".join(f"- {finding.change}: {duration(finding.seconds or 0.0)}" for finding in self.chosen),
             imports=imports,
             change=change,
             name=name,
@@ -138,8 +138,10 @@ class AdviceOnKernel(Tabular):
             else recipes_in_text(diagnosis.findings),
             remarks=[*diagnosis.remarks, *([] if diagnosis.findings else [diagnosis.no_change])],
             alone="\n".join(
-                each.change if each.seconds is None else f"{duration(each.seconds)}  {each.speedup:.2f}×  {each.change}"
-                for each in diagnosis.findings
+                finding.change
+                if finding.seconds is None
+                else f"{duration(finding.seconds)}  {finding.speedup:.2f}×  {finding.change}"
+                for finding in diagnosis.findings
             )
             or diagnosis.no_change,
         )
@@ -147,9 +149,13 @@ class AdviceOnKernel(Tabular):
     def _together(self) -> Iterator[Table]:
         """Yield a table of the combined changes with the times after each, if there are any."""
         rows = [
-            (f"{number}. {each.change}", duration(each.seconds), f"{self.diagnosis.seconds / each.seconds:.2f}×")
-            for number, each in enumerate(self.combined, 1)
-            if each.seconds is not None
+            (
+                f"{number}. {finding.change}",
+                duration(finding.seconds),
+                f"{self.diagnosis.seconds / finding.seconds:.2f}×",
+            )
+            for number, finding in enumerate(self.combined, 1)
+            if finding.seconds is not None
         ]
         if rows:
             yield Table(("one after the other", "time", "speedup"), rows)
@@ -249,7 +255,7 @@ def advise(
 def _combined(case: Case, by: Predictor, diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield the change with the largest gain, the best one of the changed kernel, and so on."""
     for _ in range(COMBINED):
-        best = next((each for each in diagnosis.findings if each.recipe.calls), None)
+        best = next((finding for finding in diagnosis.findings if finding.recipe.calls), None)
         if best is None:
             return
         yield best

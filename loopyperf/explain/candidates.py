@@ -17,7 +17,6 @@ from loopy.kernel.instruction import Assignment, InstructionBase
 from loopy.symbolic import CoefficientCollector, WalkMapper
 
 from loopyperf.compiler.machine_program import MachineLaunch
-from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.explain.review import LaunchReview
@@ -122,7 +121,7 @@ class LaunchSeen:
     @cached_property
     def inames(self) -> Mapping[str, Sequence[str]]:
         """Return the inames along each axis, by axis, e.g. ``"l.0"``."""
-        launch = next(each for each in self.kernel.launches if each.name == self.machine.name)
+        launch = next(launch for launch in self.kernel.launches if launch.name == self.machine.name)
         found: dict[str, list[str]] = {}
         for iname, (sort, axis) in launch.numbering.items():
             found.setdefault(f"{sort[0]}.{axis}", []).append(iname)
@@ -131,9 +130,9 @@ class LaunchSeen:
     def length(self, iname: str) -> int:
         """Return the number of values of *iname* at the given sizes; 0 if they are unknown."""
         points = self.kernel.domain((iname,))
-        for name, (_, place) in points.get_var_dict(isl.dim_type.param).items():
+        for name, (_, position) in points.get_var_dict(isl.dim_type.param).items():
             if name in self.sizes:
-                points = points.fix_val(isl.dim_type.param, place, isl.Val(self.sizes[name]))
+                points = points.fix_val(isl.dim_type.param, position, isl.Val(self.sizes[name]))
         values = between_ends(points, iname)
         return 0 if values is None else len(values)
 
@@ -194,14 +193,6 @@ CONTROL = (Opcode.INTEGER, Opcode.BRANCH, Opcode.COMPARE, Opcode.MOVE)
 """opcodes of loop control"""
 
 
-def is_local_load(instruction: Instruction) -> bool:
-    return instruction.subsystem == MemorySpace.LOCAL and instruction.kind == Opcode.LOAD
-
-
-def is_local_store(instruction: Instruction) -> bool:
-    return instruction.subsystem == MemorySpace.LOCAL and instruction.kind == Opcode.STORE
-
-
 def is_control(around: Sequence[Loop], instruction: Instruction) -> bool:
     """Return whether *instruction* is loop control, i.e. updates a loop counter or tests for the end."""
     return bool(around) and not instruction.source and instruction.kind in CONTROL
@@ -216,7 +207,7 @@ def barriers_each_time(graph: Idg, loop: Loop) -> float:
 def lines(instructions: Iterable[Instruction]) -> tuple[str, ...]:
     """Return the source lines of *instructions*, the most often executed first."""
     often: dict[str, float] = {}
-    for each in instructions:
-        if each.source:
-            often[each.source] = often.get(each.source, 0.0) + float(each.executions)
+    for insn in instructions:
+        if insn.source:
+            often[insn.source] = often.get(insn.source, 0.0) + float(insn.executions)
     return tuple(sorted(often, key=lambda source: -often[source]))

@@ -19,11 +19,11 @@ from loopyperf.units import in_percent
 
 IDLE = 0.8
 """share of the time; if the mean core has work for less, cores count as idle"""
-TELLING = 0.05
+NAMES_CAUSE = 0.05
 """share of the time; a finding with a larger gain names the cause"""
 OPPORTUNITIES = (ChangeClass.SEVERAL_RESULTS, ChangeClass.UNROLL)
 """changes that may help without a waste"""
-LESS = 1 / 3
+OUTWEIGHED = 1 / 3
 """ratio of a gain to the share of another waste; if it is smaller, the other waste names the cause"""
 UNTRIED = ("another algorithm", "smaller data types", "other layouts of the arrays")
 """changes that no finding suggests"""
@@ -58,7 +58,7 @@ class Diagnosis:
     def no_change(self) -> str:
         """Return a sentence on what was tried, for a diagnosis without findings."""
         tried = f"no change that was tried makes it 2 % faster ({'; '.join(self.tried)})"
-        others = ", ".join((*(f"changes that reduce {each}" for each in self.left_out), *UNTRIED))
+        others = ", ".join((*(f"changes that reduce {work}" for work in self.left_out), *UNTRIED))
         return f"{tried if self.tried else 'found no waste that a change could remove'}; not tried: {others}"
 
     @property
@@ -110,7 +110,7 @@ def _diagnosed(
     found: tuple[Finding, ...] = ()
     tried: tuple[str, ...] = ()
     if findings and reviews:
-        overhead = max(0.0, 1 - sum(each.seconds for each in reviews) / whole) if whole else 0.0
+        overhead = max(0.0, 1 - sum(review.seconds for review in reviews) / whole) if whole else 0.0
         found, tried = findings_of(case, program, timed, reviews, whole, overhead, time)
     cause = _cause(reviews, found, whole, words)
     return Diagnosis(
@@ -130,25 +130,29 @@ def _cause(reviews: Sequence[LaunchReview], findings: Sequence[Finding], seconds
         launches = seconds - sum(review.seconds for review in reviews)
         if launches > seconds / 2:
             return "dominated by launch overhead"
-    why = _of_launch(longest, _telling([each for each in findings if each.launch == longest.name], seconds), words)
+    why = _of_launch(
+        longest, _naming_cause([finding for finding in findings if finding.launch == longest.name], seconds), words
+    )
     if len(reviews) == 1:
         return why
     return f"{longest.name} takes {in_percent(longest.seconds / seconds)} of the time, {why}"
 
 
-def _telling(findings: Sequence[Finding], seconds: float) -> Finding | None:
+def _naming_cause(findings: Sequence[Finding], seconds: float) -> Finding | None:
     """Return the finding that names the cause: the one with the largest gain, or else with the largest waste.
 
     A waste names the cause rather than an opportunity to share loads or to overlap instructions.
     """
-    telling = [each for each in findings if each.gain is not None and each.gain > TELLING * seconds]
-    wastes = [each for each in telling if each.kind not in OPPORTUNITIES]
+    telling = [finding for finding in findings if finding.gain is not None and finding.gain > NAMES_CAUSE * seconds]
+    wastes = [finding for finding in telling if finding.kind not in OPPORTUNITIES]
     first = next(iter(wastes or telling), None)
     if first is not None and first.kind == ChangeClass.LOCAL_TILE:  # rather the accesses than that they repeat
-        others = [each for each in wastes if each.kind != first.kind and 2 * (each.gain or 0) > (first.gain or 0)]
+        others = [
+            finding for finding in wastes if finding.kind != first.kind and 2 * (finding.gain or 0) > (first.gain or 0)
+        ]
         first = next(iter(others), first)
-    other = next((each for each in findings if each.gain is None), None)
-    if first is None or first.gain is None or (other and first.gain / seconds < LESS * other.share):
+    other = next((finding for finding in findings if finding.gain is None), None)
+    if first is None or first.gain is None or (other and first.gain / seconds < OUTWEIGHED * other.share):
         return other or first
     return first
 

@@ -1,7 +1,7 @@
 """Compare two run times: :func:`diff`, and the :class:`Difference` that it returns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, cast
 
@@ -11,9 +11,17 @@ from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import LoopyperfError, ParameterError
-from loopyperf.explain import difference_parts as parts
-from loopyperf.explain.difference_cause import why
-from loopyperf.explain.difference_parts import LinePair, Pair, ResourcePair, Side
+from loopyperf.explain.difference_cause import (
+    BYTES,
+    SECONDS,
+    SHARE,
+    Pair,
+    Side,
+    access_pairs,
+    line_pairs,
+    resident_pairs,
+    why,
+)
 from loopyperf.explain.explain import explain
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
@@ -63,9 +71,9 @@ class Difference(Tabular):
     """the two kernels, in the given order"""
     why: str
     """speed ratio and its cause, as a sentence without its period"""
-    lines: tuple[LinePair, ...]
+    lines: tuple[Pair, ...]
     """cost of each source line; the seconds of each side add up to its run time"""
-    resources: tuple[ResourcePair, ...] = ()
+    resources: tuple[Pair, ...] = ()
     """busy time of pipelines and memory levels; empty if a device has no parameters"""
     waiting: tuple[Pair, ...] = ()
     """stall reasons, as shares of stall cycles"""
@@ -97,14 +105,14 @@ class Difference(Tabular):
     def labels(self) -> tuple[str, str]:
         """Return two labels: names, devices or sizes, whichever differ, or else ``"before"`` and ``"after"``."""
         one, other = self.compared
-        sizes = [dict(each.sizes) for each in self.compared]
+        sizes = [dict(side.sizes) for side in self.compared]
         apart = [name for name in sizes[0] if name in sizes[1] and sizes[0][name] != sizes[1][name]]
         if one.kernel != other.kernel:
             return one.kernel, other.kernel
         if one.device != other.device:
             return one.device, other.device
         if apart:
-            first, second = (", ".join(f"{name}={each[name]}" for name in apart) for each in sizes)
+            first, second = (", ".join(f"{name}={side[name]}" for name in apart) for side in sizes)
             return first, second
         return "before", "after"
 
@@ -131,26 +139,18 @@ class Difference(Tabular):
     def report_text(self) -> ReportText:
         """Return both run times, the cause, and the parts that differ by at least 1 % of the run time or of each."""
         least = SMALL_CHANGE * max(self.before, self.after)
-        costs = {
-            "busy time (share of peak)": [each for each in self.resources if abs(each.change) >= least],
-            "source": [each for each in self.lines if abs(each.change) >= least],
-        }
-        others = {name: [each for each in pairs if each.is_noteworthy] for name, pairs in self.quantities.items()}
-        tables = [
-            Table((name, *self.labels, "change"), [(each.name, *each.words, signed(each.change)) for each in pairs])
-            for name, pairs in costs.items()
-        ]
-        tables += [
-            Table((name, *self.labels), [(each.name, *each.words) for each in pairs[:MOST_ROWS]])
-            for name, pairs in others.items()
-        ]
-        rows = len(self.resources) + len(self.lines) + sum(map(len, self.quantities.values()))
-        folded = rows - sum(map(len, (*costs.values(), *others.values())))
-        more = [
-            f"{number_of(len(each) - MOST_ROWS, 'row')} more: {name}"
-            for name, each in others.items()
-            if each[MOST_ROWS:]
-        ]
+        costs = {"busy time (share of peak)": self.resources, "source": self.lines}
+        tables: list[Table] = []
+        more: list[str] = []
+        folded = 0
+        for name, pairs in {**costs, **self.quantities}.items():
+            is_cost = name in costs
+            shown = [pair for pair in pairs if (abs(pair.change) >= least if is_cost else pair.is_noteworthy)]
+            rows = [(pair.name, *pair.words, *([signed(pair.change)] if is_cost else [])) for pair in shown]
+            most = None if is_cost else MOST_ROWS
+            tables.append(Table((name, *self.labels, *(["change"] if is_cost else [])), rows[:most]))
+            folded += len(pairs) - len(shown)
+            more += [f"{number_of(len(rows[most:]), 'row')} more: {name}"] if most and rows[most:] else []
         return ReportText(
             question=self.inputs,
             answer=f"{duration(self.before)} vs. {duration(self.after)}, {self.why}",
@@ -163,7 +163,7 @@ class Difference(Tabular):
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each source line with its seconds on both sides."""
         return [
-            {"source": pair.line.source, "line": pair.line.text, "before": pair.before, "after": pair.after}
+            {"source": pair.source, "line": pair.name, "before": pair.before, "after": pair.after}
             for pair in self.lines
         ]
 
@@ -174,7 +174,7 @@ def signed(seconds: float) -> str:
     return f"{sign}{duration(abs(seconds))}" if abs(seconds) >= SHORTEST else ""
 
 
-TWO = 2
+SIDES = 2
 
 
 def diff(
@@ -252,14 +252,14 @@ def diff(
     if (
         after is None
         and devices[0] is devices[1]
-        and not any(isinstance(each, list | tuple) for each in named.values())
+        and not any(isinstance(value, list | tuple) for value in named.values())
     ):
         raise ParameterError("nothing to compare; pass a second kernel, two devices, or two sizes, e.g. n=(1024, 2048)")
     record = None if fit is None else record_of(fit)
-    usual = dict.fromkeys([usual_model(device_for(each, record)[0], record) for each in devices])
+    usual = dict.fromkeys([usual_model(device_for(choice, record)[0], record) for choice in devices])
     name = find_model(model or (next(iter(usual)) if len(usual) == 1 else WITHOUT_FIT)).name
     pair = (before, before if after is None else after)
-    own = [{size: values[place] for size, values in both.items() if values[place] is not None} for place in (0, 1)]
+    own = [{size: values[side] for size, values in both.items() if values[side] is not None} for side in (0, 1)]
 
     def side(place: int, name: str) -> Side:
         explanation = explain(
@@ -283,43 +283,63 @@ def diff(
     return _difference(*sides)
 
 
-def _compared(side: Side) -> Compared:
-    of = side.explanation
-    return Compared(of.kernel, dict(of.sizes), dict(of.typical), side.on.device, side.seconds)
-
-
 def _difference(before: Side, after: Side) -> Difference:
-    is_reviewed = bool(before.launches and after.launches)
-    notes = [note for side in (before, after) for note in side.on.estimate.notes]
-    if is_reviewed:
-        notes += [note for side in (before, after) if side.on.diagnosis for note in side.on.diagnosis.remarks]
-    return Difference(
+    sides = before, after
+    notes = [note for side in sides for note in side.on.estimate.notes]
+    compared = [
+        Compared(of.kernel, dict(of.sizes), dict(of.typical), side.on.device, side.seconds)
+        for side in sides
+        for of in (side.explanation,)
+    ]
+    found = Difference(
         model=before.on.first,
-        compared=(_compared(before), _compared(after)),
+        compared=(compared[0], compared[1]),
         why=why(before, after),
-        lines=parts.line_pairs(before, after),
-        resources=parts.resource_pairs(before, after) if is_reviewed else (),
-        waiting=parts.waiting_pairs(before, after) if is_reviewed else (),
-        residents=parts.resident_pairs(before, after) if is_reviewed else (),
-        traffic=parts.traffic_pairs(before, after) if is_reviewed else (),
-        counters=parts.counter_pairs(before, after) if is_reviewed else (),
+        lines=line_pairs(before, after),
         notes=tuple(dict.fromkeys(notes)),
     )
+    if not (before.launches and after.launches):
+        return found
+    notes += [note for side in sides if side.on.diagnosis for note in side.on.diagnosis.remarks]
+    resources = sorted({*before.busy, *after.busy}, key=lambda name: -max(before.share(name), after.share(name)))
+    counters = [access_pairs(before, after, access) for access in {**before.accesses, **after.accesses}]
+    return replace(
+        found,
+        resources=tuple(_busy_time(before, after, name) for name in resources),
+        waiting=_pairs(before.waits, after.waits, SHARE),
+        residents=resident_pairs(before, after),
+        traffic=_pairs(before.moved, after.moved, BYTES),
+        counters=(
+            Pair("instructions executed", before.instructions(), after.instructions()),
+            *(pair for pairs in counters for pair in pairs.values()),
+        ),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _pairs(before: Mapping[Any, float], after: Mapping[Any, float], unit: str) -> tuple[Pair, ...]:
+    return tuple(Pair(str(name), before.get(name), after.get(name), unit) for name in {**before, **after})
+
+
+def _busy_time(before: Side, after: Side, resource: str) -> Pair:
+    name = (before if resource in before.busy else after).terms.resource(resource)
+    one, other = (side.busy.get(resource, 0.0) for side in (before, after))
+    return Pair(name, one, other, SECONDS, (before.share(resource), after.share(resource)))
 
 
 def _pair_of_devices(device: DeviceChoice | Sequence[DeviceChoice] | None) -> Sequence[DeviceChoice | None]:
     if device is None or isinstance(device, str | PathLike | Device):
         return device, device
     found = list(device)
-    if len(found) not in (1, TWO):
+    if len(found) not in (1, SIDES):
         raise ParameterError(f"expected one or two devices, got {len(found)}")
-    return found * (TWO // len(found))
+    return found * (SIDES // len(found))
 
 
 def _pair_of_sizes(name: str, value: Any) -> tuple[Any, Any]:
     if not isinstance(value, list | tuple):
         return value, value
     pair = cast("Sequence[Any]", value)
-    if len(pair) != TWO:
+    if len(pair) != SIDES:
         raise ParameterError(f"size {name!r} must be one value or a pair, got {len(pair)} values")
     return pair[0], pair[1]

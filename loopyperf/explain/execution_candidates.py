@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from math import ceil, prod
-from typing import Any, cast
+from typing import Any
 
 import islpy as isl
 import numpy as np
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, UnrollTag
-from loopy.kernel.instruction import CInstruction, InstructionBase
+from loopy.kernel.instruction import CInstruction
 from loopy.symbolic import TypeCast, get_dependencies
 from pymbolic.primitives import Remainder
 
@@ -38,16 +38,16 @@ UNEVEN = 0.95
 """load balance (groups of the mean core over the core with most) below which a launch has a tail"""
 NEARLY_BEST = 0.99
 """share of the best balance that is good enough"""
-SPARSE = 0.5
+LOW_OCCUPANCY = 0.5
 """occupancy below which registers may limit a launch"""
 MOST_MORE_GROUPS = 8
 """maximum factor by which to increase the number of groups"""
-TWICE = 2
+LEAST_ITERATIONS = 2
 WAITED_MOST = 0.3
 """share of stall cycles from which waiting for results may limit a kernel"""
 SHORT_LOOP = 4
 """iterations below which a loop has no use for several accumulators"""
-PARTLY = 0.8
+FEW_LANES = 0.8
 """share of active lanes below which a line is divergent"""
 SHORT_LAUNCH = 2e-6
 """run time in seconds; launching a shorter kernel takes longer than executing it, on all GPUs whose overhead we know"""
@@ -61,7 +61,7 @@ MOST_NAMES = 3
 def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest that a work-item compute fewer values of unrolled loops, if registers limit the launch."""
     here, stacks = seen.review.residents, _stacks(seen)
-    if not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
+    if not (stacks or ("registers" in here.limited_by and here.share < LOW_OCCUPANCY)):
         return
     lengths = {iname: seen.length(iname) for iname in _unrolled_results(seen)}
     if prod(lengths.values()) > 1:
@@ -78,23 +78,19 @@ def _unrolled_results(seen: LaunchSeen) -> Iterator[str]:
     """Yield the unrolled loops whose iterations store results of their own, so that any work-item can execute them."""
     kernel: Any = seen.kernel.loopy_kernel
     own: frozenset[str] = frozenset(kernel.temporary_variables)
-    stores = [each for each in kernel.instructions if not own.issuperset(each.assignee_var_names())]
+    stores = [insn for insn in kernel.instructions if not own.issuperset(insn.assignee_var_names())]
     for iname in sorted(seen.given.all_inames() & kernel.all_inames()):
-        around = [each for each in stores if iname in each.within_inames]
+        around = [insn for insn in stores if iname in insn.within_inames]
         is_unrolled = any(isinstance(tag, IlpBaseTag | UnrollTag) for tag in seen.given.inames[iname].tags)
-        if is_unrolled and around and all(iname in _subscripts(each) for each in around):
+        indices = [set[str]().union(*map(get_dependencies, insn.assignees)) for insn in around]
+        if is_unrolled and around and all(iname in names for names in indices):
             yield iname
-
-
-def _subscripts(instruction: InstructionBase) -> frozenset[str]:
-    """Return the names in the indices of what *instruction* assigns to."""
-    return frozenset[str]().union(*map(get_dependencies, instruction.assignees))
 
 
 def _stacks(seen: LaunchSeen) -> list[Instruction]:
     """Return the accesses of local (stack) memory."""
     every = seen.graph.instructions
-    return [each for each in every if each.subsystem == MemorySpace.PRIVATE and not each.is_idle]
+    return [insn for insn in every if insn.subsystem == MemorySpace.PRIVATE and not insn.is_idle]
 
 
 def _registers_in_words(seen: LaunchSeen) -> str:
@@ -104,12 +100,7 @@ def _registers_in_words(seen: LaunchSeen) -> str:
         return f"{here.registers} registers, and {here.spilled} more spill to local (stack) memory"
     if _stacks(seen):
         return "more registers than available: they are in local (stack) memory"
-    return f"{here.registers} registers: {_residing(seen)} are resident"
-
-
-def _residing(seen: LaunchSeen) -> str:
-    """Return the resident warps per core and the number of slots, e.g. ``"8 of 64 warps"``."""
-    return f"{seen.review.residents.warps_in_words} of {seen.review.residents.slots} {seen.words.warp}s"
+    return f"{here.registers} registers: {here.warps_in_words} of {here.slots} {seen.words.warp}s are resident"
 
 
 def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -117,8 +108,8 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     stacks = _stacks(seen)
     if not stacks:
         return
-    arrays = _arrays(stacks)
-    executed = sum(float(each.executions) for each in stacks)
+    arrays = tuple(dict.fromkeys(insn.reference.array for insn in stacks if insn.reference is not None))
+    executed = sum(float(insn.executions) for insn in stacks)
     spilled = f"{number_of(seen.machine.spilled, 'register')} per work-item spill"
     what = spilled if seen.machine.spilled else f"{listed(arrays, MOST_NAMES)} in local (stack) memory"
     yield ChangeCandidate(
@@ -138,9 +129,11 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     cores = launch.device.needed("cores")
     groups, with_another = divmod(launch.all_groups, cores)
     execute = "executes" if with_another == 1 else "execute"
-    factors = [each for each in range(2, MOST_MORE_GROUPS + 1) if launch.warps_per_group % each == 0]
-    even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
-    factor = next((each for each in factors if even[each] > NEARLY_BEST * max(even.values())), 1)
+    factors = [factor for factor in range(2, MOST_MORE_GROUPS + 1) if launch.warps_per_group % factor == 0]
+    even = {
+        factor: launch.all_groups * factor / (cores * ceil(launch.all_groups * factor / cores)) for factor in factors
+    }
+    factor = next((factor for factor in factors if even[factor] > NEARLY_BEST * max(even.values())), 1)
     yield ChangeCandidate(
         ChangeClass.SMALLER_GROUPS,
         (),
@@ -158,7 +151,7 @@ def small(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     lanes, items = seen.machine.representative.example.size, seen.launch.work_items
     filled, starting = items / (lanes * ceil(items / lanes)), seen.busy(START)
     groups = f"{number_of(seen.launch.all_groups, 'group')} of {number_of(items, 'work-item')}"
-    if filled < PARTLY:
+    if filled < FEW_LANES:
         evidence = f"{groups} fill {in_percent(filled)} of the lanes of their {seen.words.warp}s"
     elif starting >= BUSY and starting >= NEARLY_BEST * max(seen.review.utilization.values()):
         evidence = f"{groups}: {seen.words.core}s start groups for {in_percent(starting)} of the time"
@@ -170,22 +163,14 @@ def small(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 def launched(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest more work per launch, if launch overhead takes most of the time; then nothing else helps."""
     if seen.overhead > BUSY:
-        yield ChangeCandidate(
-            ChangeClass.FEWER_LAUNCHES,
-            (),
-            (),
-            f"launch overhead takes {in_percent(seen.overhead)} of the time",
-            seen.overhead,
-        )
+        evidence, share = f"launch overhead takes {in_percent(seen.overhead)} of the time", seen.overhead
     elif not seen.launch.device.launch_overhead and seen.review.seconds < SHORT_LAUNCH * seen.review.times:
-        yield ChangeCandidate(
-            ChangeClass.FEWER_LAUNCHES,
-            (),
-            (),
-            f"{number_of(seen.launch.all_groups, 'group')} of {number_of(seen.launch.work_items, 'work-item')} take "
-            f"{duration(seen.review.seconds / seen.review.times)}, less than launching them (not included)",
-            1.0,
-        )
+        groups = f"{number_of(seen.launch.all_groups, 'group')} of {number_of(seen.launch.work_items, 'work-item')}"
+        takes = duration(seen.review.seconds / seen.review.times)
+        evidence, share = f"{groups} take {takes}, less than launching them (not included)", 1.0
+    else:
+        return
+    yield ChangeCandidate(ChangeClass.FEWER_LAUNCHES, (), (), evidence, share)
 
 
 # }}}
@@ -203,19 +188,15 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     for loop in loops_in(graph.body):
         inside = [graph.instructions[item] for item in loop.body if not isinstance(item, Loop)]
         each_time = barriers_each_time(graph, loop)
-        if each_time < TREE or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
+        if each_time < TREE or not isinstance(loop.trips, int) or loop.trips * loop.copies < LEAST_ITERATIONS:
             continue
         yield ChangeCandidate(
             ChangeClass.REDUCE_ONCE,
             (loop.name,),
-            lines(each for each in inside if each.subsystem == MemorySpace.LOCAL),
+            lines(insn for insn in inside if insn.subsystem == MemorySpace.LOCAL),
             f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {in_percent(waits)} of stall cycles",
             waits,
         )
-
-
-def _arrays(instructions: list[Instruction]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.reference.array for each in instructions if each.reference is not None))
 
 
 def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -224,7 +205,7 @@ def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     waits = review.waits_for("dependency")
     if waits < WAITED_MOST or review.waiting is None:
         return
-    by_line = {line: each.get("dependency", 0.0) for line, each in review.waiting.by_source.items()}
+    by_line = {line: waits.get("dependency", 0.0) for line, waits in review.waiting.by_source.items()}
     line = max(by_line, key=lambda line: by_line[line])
     loops = tuple(_accumulating(seen))
     waiting = f"each step of the reduction over {loops[0]}" if loops else f"each instruction at {line}"
@@ -239,7 +220,7 @@ def chained(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 def _accumulating(seen: LaunchSeen) -> Iterator[str]:
     """Yield the sequential loops of the reductions and accumulations in the kernel, the longest first."""
-    inames = {iname for each in seen.given.instructions for iname in each.reduction_inames()}
+    inames = {iname for insn in seen.given.instructions for iname in insn.reduction_inames()}
     inames |= {iname for iname in seen.given.all_inames() if accumulations(seen.given, iname)}
     lengths = {iname: seen.length(iname) for iname in inames if not seen.given.inames[iname].tags}
     yield from (iname for iname in sorted(lengths, key=lambda iname: -lengths[iname]) if lengths[iname] >= SHORT_LOOP)
@@ -254,12 +235,12 @@ def _accumulating(seen: LaunchSeen) -> Iterator[str]:
 def divergent(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest that whole warps take the same branch, if conditions on the work-item leave lanes inactive."""
     size = seen.machine.representative.example.size
-    few = {line: lanes for line, lanes in seen.review.lanes.items() if lanes < PARTLY * size}
+    few = {line: lanes for line, lanes in seen.review.lanes.items() if lanes < FEW_LANES * size}
     every = seen.graph.instructions
-    total = sum(float(each.executions) for each in every)
-    conditional = {each.id for each in seen.kernel.loopy_kernel.instructions if each.predicates} | few.keys()
-    within = [each for each in every if each.source in conditional or each.predicates or each.tests]
-    share = sum(float(each.executions) for each in within) / total if total else 0.0
+    total = sum(float(insn.executions) for insn in every)
+    conditional = {insn.id for insn in seen.kernel.loopy_kernel.instructions if insn.predicates} | few.keys()
+    within = [insn for insn in every if insn.source in conditional or insn.predicates or insn.tests]
+    share = sum(float(insn.executions) for insn in within) / total if total else 0.0
     if share < BUSY or seen.launch.work_items < size:
         return
     first = next(iter(lines(within)), "")
@@ -280,17 +261,17 @@ def _by_lane(seen: LaunchSeen) -> Iterator[tuple[str, int]]:
     """Yield the remainders of the lane in conditions and choices, as written, with their divisors."""
     kernel = seen.given
     of_lane = {iname for iname, each in kernel.inames.items() for tag in each.tags if str(tag) == "l.0"}
-    for each in kernel.instructions:
-        for found in sorted({part for part in parts_of(each) if isinstance(part, Remainder)}, key=str):
-            divisor: Any = found.denominator
-            if isinstance(divisor, int) and divisor > 1 and get_dependencies(found) & of_lane:
-                yield str(seen.kernel.as_written(found)), divisor
+    for insn in kernel.instructions:
+        for remainder in sorted({part for part in parts_of(insn) if isinstance(part, Remainder)}, key=str):
+            divisor: Any = remainder.denominator
+            if isinstance(divisor, int) and divisor > 1 and get_dependencies(remainder) & of_lane:
+                yield str(seen.kernel.as_written(remainder)), divisor
 
 
 def _by_data(seen: LaunchSeen) -> Iterator[str]:
     """Yield the conditions on elements of arrays, as written."""
-    for each in seen.given.instructions:
-        for condition in sorted(each.predicates, key=str):
+    for insn in seen.given.instructions:
+        for condition in sorted(insn.predicates, key=str):
             if get_dependencies(condition) & (seen.given.arg_dict.keys() - seen.sizes.keys()):
                 yield str(seen.kernel.as_written(condition))
 
@@ -298,21 +279,23 @@ def _by_data(seen: LaunchSeen) -> Iterator[str]:
 def double(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest single precision, if inputs, temporaries, literals or integers make it double although no result is."""
     kernel, given = seen.kernel.loopy_kernel, seen.given
-    if any(_is_double(each.dtype) for each in kernel.args if isinstance(each, ArrayBase) and each.is_output):
+    if any(
+        _is_double(argument.dtype) for argument in kernel.args if isinstance(argument, ArrayBase) and argument.is_output
+    ):
         return
-    arithmetic = [each for each in seen.graph.instructions if each.kind not in (Opcode.LOAD, Opcode.STORE)]
-    wide = [each for each in arithmetic if each.dtype == "f64"]
-    variables: Mapping[str, Any] = {each.name: each for each in kernel.args}
+    arithmetic = [insn for insn in seen.graph.instructions if insn.kind not in (Opcode.LOAD, Opcode.STORE)]
+    wide = [insn for insn in arithmetic if insn.dtype == "f64"]
+    variables: Mapping[str, Any] = {argument.name: argument for argument in kernel.args}
     variables = {**variables, **given.temporary_variables}
-    names = [name for name, each in variables.items() if _is_double(each.dtype)]
-    parts = [part for each in given.instructions for part in parts_of(each)]
+    names = [name for name, variable in variables.items() if _is_double(variable.dtype)]
+    parts = [part for insn in given.instructions for part in parts_of(insn)]
     others = {str(part) for part in parts if isinstance(part, float) and float(np.float32(part)) != part}
     others |= {f"({seen.kernel.as_written(part)})" for part in parts if is_quotient_of_integers(given, part)}
     others |= {"a cast" for part in parts if isinstance(part, TypeCast) and _is_double(part.type)}
     if wide and (names or others):
         sources = [*(f"{name} (float64)" for name in names), *sorted(others)]
         verb = "makes" if len(sources) == 1 else "make"
-        share = sum(float(each.executions) for each in wide) / sum(float(each.executions) for each in arithmetic)
+        share = sum(float(insn.executions) for insn in wide) / sum(float(insn.executions) for insn in arithmetic)
         yield ChangeCandidate(
             ChangeClass.PRECISION,
             tuple(names),
@@ -336,25 +319,23 @@ def redundant(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         for tag in each.tags
         if isinstance(tag, GroupInameTag | LocalInameTag)
     }
-    used = frozenset(str(name) for each in kernel.instructions for name in _names(each))
+    instructions: list[Any] = list(kernel.instructions)
+    used = frozenset(str(name) for insn in instructions for name in insn.dependency_names() | insn.reduction_inames())
     idle = [iname for iname in sorted(axes) if iname not in used and not _bounds(kernel, iname) & used]
-    if not idle or any(_updates(kernel, each) or isinstance(each, CInstruction) for each in kernel.instructions):
-        return
+    temporaries = kernel.temporary_variables.keys()
+    for insn in instructions if idle else ():
+        updated = (set(insn.assignee_var_names()) - temporaries) & insn.read_dependency_names()
+        if updated or isinstance(insn, CInstruction):
+            return  # executing an update of an argument once is not executing it often
     number = prod(max(1, seen.length(iname)) for iname in idle)
-    if number > 1:
+    if idle and number > 1:
         yield ChangeCandidate(
             ChangeClass.REDUNDANT,
             tuple(idle),
-            tuple(each.id for each in kernel.instructions),
+            tuple(insn.id for insn in kernel.instructions),
             f"nothing depends on {listed(idle, MOST_NAMES)}: {number:,} work-items compute the same",
             1 - 1 / number,
         )
-
-
-def _names(instruction: InstructionBase) -> frozenset[str]:
-    """Return the names that *instruction* mentions."""
-    known = cast("Any", instruction)
-    return frozenset[str](known.dependency_names() | known.reduction_inames())
 
 
 def _bounds(kernel: Any, iname: str) -> frozenset[str]:
@@ -366,22 +347,16 @@ def _bounds(kernel: Any, iname: str) -> frozenset[str]:
         other
         for constraint in domain.get_constraints()
         if constraint.involves_dims(isl.dim_type.set, place, 1)
-        for number, other in enumerate(names)
-        if number != place and constraint.involves_dims(isl.dim_type.set, number, 1)
+        for index, other in enumerate(names)
+        if index != place and constraint.involves_dims(isl.dim_type.set, index, 1)
     )
-
-
-def _updates(kernel: Any, instruction: InstructionBase) -> bool:
-    """Return whether *instruction* updates an argument, so that executing it once is not executing it often."""
-    written = set(instruction.assignee_var_names()) - kernel.temporary_variables.keys()
-    return bool(written & instruction.read_dependency_names())
 
 
 def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest unrolling, if loop control is a large part of the instructions of a busy pipeline."""
     graph = seen.graph
-    control = [each for place, each in enumerate(graph.instructions) if is_control(graph.loops_around[place], each)]
-    number, every = (sum(float(each.executions) for each in some) for some in (control, graph.instructions))
+    control = [insn for index, insn in enumerate(graph.instructions) if is_control(graph.loops_around[index], insn)]
+    number, every = (sum(float(insn.executions) for insn in some) for some in (control, graph.instructions))
     busy = seen.busy(ISSUE, Pipeline.INTEGER, Pipeline.ALU, Pipeline.CONTROL)
     if busy < BUSY or number < WAITED * every:
         return

@@ -1,6 +1,6 @@
 """Explain why a kernel takes so long: :func:`explain` evaluates models on one or several devices."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, TypeVar
@@ -11,21 +11,19 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.device_library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
-from loopyperf.explain.diagnosis import Diagnosis, diagnosed
+from loopyperf.explain.diagnosis import diagnosed
 from loopyperf.explain.explanation import Explanation, OnDevice, with_others
 from loopyperf.explain.roofline_chart import roofline_at
 from loopyperf.explain.source_view import SourceLine, listing_of
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS, find_model
-from loopyperf.models.result import LEVEL, Estimate
+from loopyperf.models.result import Estimate
 from loopyperf.predict.compare import Predictors, check_requested, models_named, record_among, usual_model
 from loopyperf.predict.on_device import BOUND, DevicePredictor
-from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.stages.compile import Compiler
 from loopyperf.stages.device_choice import device_or_error
-from loopyperf.units import duration, in_percent
 
 Found = TypeVar("Found")
 LISTING: ResultKind[tuple[str, tuple[SourceLine, ...]]] = json_result_kind(
@@ -125,7 +123,10 @@ def explain(
     names = None if models is None else models_named(models)
     record = record_among(fit, MODELS if names is None else names)
     request = _Request(Case(program, merged, typical), names, first, record, compiler, findings)
-    requested = _several(record.slug if record is not None and device is None else device)
+    asked = record.slug if record is not None and device is None else device
+    requested = [asked] if asked is None or isinstance(asked, str | PathLike | Device) else list(asked)
+    if not requested:
+        raise ParameterError("the list of devices is empty; pass at least one device, or none for the default device")
     check_requested(record, (device_or_error(choice)[0] for choice in requested))
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
@@ -134,11 +135,12 @@ def explain(
         try:
             found.append(request.on(choice))
         except LoopyperfError as error:
-            refusals[_called(choice)] = str(error)
+            name = choice.slug if isinstance(choice, Device) else fspath(choice or "default device")
+            refusals[name] = str(error)
             failures.append(error)
     if not found:
         raise failures[0]
-    listing = with_others(lines, (each for on in found for each in on.estimates.values()))
+    listing = with_others(lines, (estimate for on in found for estimate in on.estimates.values()))
     return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}))
 
 
@@ -147,20 +149,6 @@ def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[Sour
     kernel = prepared(program, sizes)
     admitted_sizes(kernel, sizes)
     return kernel.name, listing_of(kernel)
-
-
-def _several(device: DeviceChoices | None) -> Sequence[DeviceChoice | None]:
-    if device is None or isinstance(device, str | PathLike | Device):
-        return [device]
-    if not device:
-        raise ParameterError("the list of devices is empty; pass at least one device, or none for the default device")
-    return list(device)
-
-
-def _called(choice: DeviceChoice | None) -> str:
-    if choice is None:
-        return "default device"
-    return choice.slug if isinstance(choice, Device) else fspath(choice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,34 +164,31 @@ class _Request:
     findings: bool
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
-        """Return the explanation on a device; raises :class:`LoopyperfError` if no model can predict the kernel."""
-        slug, device = device_or_error(choice)
-        found = self._on(slug, device)
-        if not found.estimates:
-            if isinstance(device, UnknownDeviceError):
-                raise device
-            candidates = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
-            name = next(name for name in candidates if name in found.refusals)
-            raise LoopyperfError(f"no model can predict the kernel on {device.slug!r}; {name}: {found.refusals[name]}")
-        return found
+        """Return the explanation on a device; without device parameters, only fits of counts apply.
 
-    def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
-        """Return the predictions on a device; without device parameters, only fits of counts apply."""
+        Raises :class:`LoopyperfError` if no model can predict the kernel.
+        """
+        slug, device = device_or_error(choice)
         by = Predictors(slug, device, self.record, self.compiler)
         usual = self.first or usual_model(slug, self.record)
         estimates, refusals = self._predictions(by, usual)
         first = next((name for name in (usual, WITHOUT_FIT, *estimates) if name in estimates), "")
         known = None if isinstance(device, UnknownDeviceError) else device
-        shown = by.of(first) if first else None
+        if not first:
+            if isinstance(device, UnknownDeviceError):
+                raise device
+            name = next(name for name in (self.first or WITHOUT_FIT, WITHOUT_FIT, *refusals) if name in refusals)
+            raise LoopyperfError(f"no model can predict the kernel on {device.slug!r}; {name}: {refusals[name]}")
+        shown = by.of(first)
         of_launches = shown if isinstance(shown, DevicePredictor) and first != BOUND else None
         roofline = _or_error(lambda: roofline_at(self.case, by.known, of_launches))
-        diagnosis = _or_error(lambda: self._diagnosed(shown, estimates))
+        diagnosis = _or_error(lambda: diagnosed(self.case, shown, estimates[first], findings=self.findings))
         found = {"roofline": roofline, "diagnosis": diagnosis}
         return OnDevice(
             device=slug,
             name=slug if known is None else known.name,
             first=first,
-            estimates={first: estimates[first]} | estimates if first else {},
+            estimates={first: estimates[first]} | estimates,
             refusals=refusals,
             clock=None if known is None else known.clock,
             roofline=None if isinstance(roofline, LoopyperfError) else roofline,
@@ -211,12 +196,6 @@ class _Request:
             diagnosis=None if isinstance(diagnosis, LoopyperfError) else diagnosis,
             cores=None if known is None else known.cores,
         )
-
-    def _diagnosed(self, by: Predictor | None, estimates: Mapping[str, Estimate]) -> Diagnosis:
-        """Return the diagnosis of the kernel by the model of *by*."""
-        if by is None:
-            raise LoopyperfError("no model can predict the kernel")
-        return diagnosed(self.case, by, estimates[by.model], findings=self.findings)
 
     def _predictions(self, by: Predictors, usual: str) -> tuple[dict[str, Estimate], dict[str, str]]:
         """Return the estimates by model, and the reasons of the models without one."""
@@ -244,38 +223,8 @@ def paragraphs(about: str) -> list[str]:
     A paragraph with an indented line, such as a formula, keeps its line breaks.
     """
     found = [block.strip("\n") for block in about.replace("\r\n", "\n").split("\n\n")]
-    return [block if _is_formula(block) else " ".join(block.split()) for block in found if block.strip()]
-
-
-def _is_formula(block: str) -> bool:
-    return any(line.startswith((" ", "\t")) for line in block.splitlines())
-
-
-def notes_on(on: OnDevice) -> dict[str, tuple[str, ...]]:
-    """Return each note with the models that it applies to, the notes of the model shown first before the others.
-
-    The interval and the omissions of the model shown first are not included, because its headline has them.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for name in sorted(on.estimates, key=lambda name: name != on.first):
-        estimate = on.estimates[name]
-        headline = () if name == on.first else tuple(_headline(estimate))
-        for sentence in dict.fromkeys((*headline, *_sentences(estimate))):
-            found[sentence] = (*found.get(sentence, ()), name)
-    return found
-
-
-def _headline(estimate: Estimate) -> Iterator[str]:
-    """Yield the parts of a headline beside the time and the bound: omissions and interval."""
-    if estimate.left_out:
-        yield estimate.without.strip(" ()")
-    if estimate.interval is not None:
-        low, high = (duration(float(end)) for end in estimate.interval)
-        yield f"{in_percent(LEVEL)} interval: {low} to {high}"
-
-
-def _sentences(estimate: Estimate) -> Iterator[str]:
-    yield from (f"or: {each}" for each in estimate.alternatives)
-    for array in estimate.unsure:
-        yield f"unknown whether the compiler keeps the private array {array} in registers"
-    yield from estimate.notes
+    return [
+        block if any(line.startswith((" ", "\t")) for line in block.splitlines()) else " ".join(block.split())
+        for block in found
+        if block.strip()
+    ]

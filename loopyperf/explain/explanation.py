@@ -13,7 +13,7 @@ from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import FULL, Diagnosis
 from loopyperf.explain.findings import Finding
-from loopyperf.explain.review import BUSY, AccessReview, LaunchReview, Residents
+from loopyperf.explain.review import BUSY_STALLS, LaunchReview, Residents
 from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.models.result import Estimate
@@ -49,7 +49,7 @@ def line_costs(
     Latency is attributed to the lines that wait, if *reviews* of the launches know them, or else to the launch.
     """
     of_source: dict[str, dict[str, float]] = {}
-    stalls = {f"launch of {each.name}": _stalls(each, listing) for each in reviews}
+    stalls = {f"launch of {review.name}": _stalls(review, listing) for review in reviews}
     for row in estimate.breakdown.rows:
         where = stalls.get(row.source, {}) if row.property == LATENCY else {}
         for source, share in (where or {row.source or NOWHERE: 1.0}).items():
@@ -66,7 +66,7 @@ def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, fl
     if review.waiting is None:
         return {}
     found = {
-        source: sum(share for cause, share in waits.items() if cause not in BUSY)
+        source: sum(share for cause, share in waits.items() if cause not in BUSY_STALLS)
         for source, waits in review.waiting.by_source.items()
         if source in known
     }
@@ -77,11 +77,13 @@ def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, fl
 def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) -> tuple[SourceLine, ...]:
     """Return *listing* plus a line for each other source of costs in *estimates*, so that costs add up."""
     known = {line.source for line in listing}
-    sources = (row.source or NOWHERE for each in estimates for row in each.breakdown.rows)
+    sources = (row.source or NOWHERE for estimate in estimates for row in estimate.breakdown.rows)
     others = dict.fromkeys(source for source in sources if source not in known)
     return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
 
+SMALL_COST = 0.01
+"""share of the run time; a smaller cost of a line is not shown"""
 LEAST_STALLS = 0.01
 """share of stall cycles; a line with a smaller share is not marked as waiting"""
 ONLY_CAUSE = 0.95
@@ -128,9 +130,8 @@ class OnDevice(Tabular):
     @property
     def has_stalls(self) -> bool:
         """Return whether the stall reasons of the warps of the longest launch are known."""
-        return (
-            self.diagnosis is not None and bool(self.diagnosis.launches) and self.diagnosis.longest.waiting is not None
-        )
+        found = self.diagnosis
+        return found is not None and bool(found.launches) and found.longest.waiting is not None
 
     @property
     def least(self) -> float:
@@ -142,14 +143,10 @@ class OnDevice(Tabular):
             return float(self.estimates["roofline"])
         return -inf if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
 
-    def is_under_the_roof(self, model: str) -> bool:
-        """Return whether *model* predicts less time than the roofline."""
-        return is_below(self.estimates[model], self.least)
-
     @property
     def below_the_bound(self) -> str:
         """Return a remark on a time of the model shown first that is below the roofline; empty if it is not."""
-        if not self.is_under_the_roof(self.first):
+        if not is_below(self.estimate, self.least):
             return ""
         if self.estimate.columns == "pipelines":
             return f"below the roofline of {duration(self.least)}: the fit measured a faster device than is published"
@@ -172,7 +169,7 @@ class OnDevice(Tabular):
             tables=[table for table in tables if table.rows],
             code=() if diagnosis is None else recipes_in_text(diagnosis.findings)[:1],
             remarks=[
-                *(f"or: {each}" for each in shown.alternatives),
+                *(f"or: {alternative}" for alternative in shown.alternatives),
                 *self._beside_findings(),
                 *self._other_models(),
                 *unanswered(self.refusals),
@@ -180,6 +177,12 @@ class OnDevice(Tabular):
             notes=shown.notes,
             alone=shown.alone,
         )
+
+    def cost_in_words(self, seconds: float) -> tuple[str, str]:
+        """Return the cost of a line and its share of the run time as text; empty below :data:`SMALL_COST`."""
+        whole = float(self.estimate.seconds)
+        share = seconds / whole if whole else 0.0
+        return (duration(seconds), in_percent(share)) if abs(share) >= SMALL_COST else ("", "")
 
     def waits_at(self, line: str) -> str:
         """Return the share of stalls at a source *line*, and its main cause; empty below :data:`LEAST_STALLS`."""
@@ -194,7 +197,7 @@ class OnDevice(Tabular):
     def lanes_at(self, line: str) -> str:
         """Return the mean number of active lanes at a source *line*, e.g. ``"16 lanes"``; empty if all are active."""
         launches = () if self.diagnosis is None else self.diagnosis.launches
-        return next((f"{each.lanes[line]:.3g} lanes" for each in launches if line in each.lanes), "")
+        return next((f"{launch.lanes[line]:.3g} lanes" for launch in launches if line in launch.lanes), "")
 
     def remarks_at(self, line: str) -> str:
         """Return the remarks on a source *line*: its waiting, and its lanes."""
@@ -207,19 +210,20 @@ class OnDevice(Tabular):
 
     def _beside_findings(self) -> Iterator[str]:
         """Yield remarks on the diagnosing model, on stall reasons, and on findings that are not shown."""
-        if self.diagnosis is not None:
-            yield from self.diagnosis.remarks
-        if self.diagnosis is not None and self.diagnosis.launches:
+        if self.diagnosis is None:
+            return
+        yield from self.diagnosis.remarks
+        if self.diagnosis.launches:
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
-        if self.diagnosis is not None and not self.diagnosis.findings:
+        if not self.diagnosis.findings:
             yield self.diagnosis.no_change
-        elif self.diagnosis is not None and len(self.diagnosis.findings) > MOST_FINDINGS:
-            yield f"{number_of(len(self.diagnosis.findings) - MOST_FINDINGS, 'more finding')} with smaller gains"
+        elif more := self.diagnosis.findings[MOST_FINDINGS:]:
+            yield f"{number_of(len(more), 'more finding')} with smaller gains"
 
     def _other_models(self) -> Iterator[str]:
         """Yield one line on the estimates of the other models."""
         yield from filter(None, [self.below_the_bound])
-        others = {name: each for name, each in self.estimates.items() if name != self.first}
+        others = {name: estimate for name, estimate in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
             time = other.time_in_words
@@ -295,7 +299,7 @@ WIDEST = 80
 """length of a comment's line"""
 COMMENT: Mapping[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
 """options of a comment that is wrapped"""
-WASTEFUL = 1.05
+ABOVE_MINIMUM = 1.05
 """ratio to the minimum, above which both numbers are shown"""
 SMALL_UTILIZATION = 0.01
 """utilization below which a resource is not shown"""
@@ -313,7 +317,10 @@ def bars(review: LaunchReview, diagnosis: Diagnosis) -> Table:
     """Return the table of the utilization of each resource during a launch, and of the occupancy."""
     words = diagnosis.words
     name = f", {review.name}" if len(diagnosis.launches) > 1 else ""
-    rows = [(each.name, bar(each.share), in_percent(each.share), each.note) for each in shares_of_peak(review, words)]
+    rows = [
+        (resource.name, bar(resource.share), in_percent(resource.share), resource.note)
+        for resource in shares_of_peak(review, words)
+    ]
     return Table((f"share of peak{name}", "", "", ""), rows, text=2, last=1)
 
 
@@ -371,21 +378,21 @@ def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
 def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
     """Return the table of changes with run times and speedups, and with advice on those that Loopy cannot make."""
     rows: list[tuple[str, str, str]] = []
-    for number, each in enumerate(findings, 1):
-        of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
-        time, speedup = ("", "") if each.seconds is None else (duration(each.seconds), f"{each.speedup:.2f}×")
-        rows.append((f"{number}. {each.change}{of_launch}", time, speedup))
-        advice = () if each.recipe.calls else each.recipe.advice
-        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *advice)]
+    for number, finding in enumerate(findings, 1):
+        of_launch = f" ({finding.launch})" if len(diagnosis.launches) > 1 else ""
+        time, speedup = ("", "") if finding.seconds is None else (duration(finding.seconds), f"{finding.speedup:.2f}×")
+        rows.append((f"{number}. {finding.change}{of_launch}", time, speedup))
+        advice = () if finding.recipe.calls else finding.recipe.advice
+        rows += [(f"   {line}", "", "") for line in (*reasons(finding, diagnosis), *advice)]
     return Table(("what would help (each alone)", "time", "speedup"), rows)
 
 
 def recipes_in_text(findings: Sequence[Finding]) -> list[str]:
     """Return the source of each change that Loopy can make, with a comment that numbers it as in the table."""
     return [
-        "\n".join([*wrap(f"change {number}: {each.change}", WIDEST, **COMMENT), each.recipe.source])
-        for number, each in enumerate(findings, 1)
-        if each.recipe.calls
+        "\n".join([*wrap(f"change {number}: {finding.change}", WIDEST, **COMMENT), finding.recipe.source])
+        for number, finding in enumerate(findings, 1)
+        if finding.recipe.calls
     ]
 
 
@@ -399,17 +406,22 @@ def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
 
 def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
     """Return the table of a launch's accesses: sectors, wavefronts and cache hit rates."""
-    caches = [name for name in review.traffic.moved if any(each.hit_rate(name) is not None for each in review.accesses)]
+    caches = [
+        name for name in review.traffic.moved if any(access.hit_rate(name) is not None for access in review.accesses)
+    ]
     rows = [
         (
-            each.line,
-            f"{each.kind} {each.array}",
-            words.local if each.space == MemorySpace.LOCAL else each.space,
-            _of_fewest(each.sectors, each.fewest_sectors) if each.sectors else "",
-            _of_fewest(each.wavefronts, each.fewest_wavefronts),
-            *(_hit_rate(each, cache) for cache in caches),
+            access.line,
+            f"{access.kind} {access.array}",
+            words.local if access.space == MemorySpace.LOCAL else access.space,
+            _of_fewest(access.sectors, access.fewest_sectors) if access.sectors else "",
+            _of_fewest(access.wavefronts, access.fewest_wavefronts),
+            *(
+                "" if access.kind != "load" or (rate := access.hit_rate(cache)) is None else in_percent(rate)
+                for cache in caches
+            ),
         )
-        for each in review.accesses
+        for access in review.accesses
     ]
     hits = (f"{cache} hits" for cache in caches)
     return Table(("line", "access", "memory", f"{words.sector}s (minimum)", words.wavefronts, *hits), rows, text=3)
@@ -429,12 +441,7 @@ def traffic_table(review: LaunchReview, words: Vocabulary) -> Table:
 
 def _of_fewest(number: float, fewest: float) -> str:
     """Return *number*, followed by the minimum in parentheses if that is clearly less."""
-    return f"{number:.3g} ({fewest:.3g})" if number > WASTEFUL * fewest else f"{number:.3g}"
-
-
-def _hit_rate(access: AccessReview, cache: str) -> str:
-    rate = access.hit_rate(cache) if access.kind == "load" else None
-    return "" if rate is None else in_percent(rate)
+    return f"{number:.3g} ({fewest:.3g})" if number > ABOVE_MINIMUM * fewest else f"{number:.3g}"
 
 
 # }}}

@@ -7,13 +7,14 @@ findings are directions without a time.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import loopy as lp
 
 from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.device.description import Device
 from loopyperf.device.parts import Lanes
+from loopyperf.display import fields_of
 from loopyperf.explain import execution_candidates, memory_candidates
 from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen
 from loopyperf.explain.in_loopy import ChangeRecipe, recipes_of
@@ -75,6 +76,9 @@ Seconds = Callable[[Case, TimedProgram], float]
 class Finding:
     """A change that would make a kernel faster."""
 
+    _OMITTED = ("recipe", "share")
+    _DERIVED = ("speedup",)
+
     launch: str
     """name of the changed device program"""
     kind: str
@@ -111,18 +115,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-serializable values."""
-        return {
-            "launch": self.launch,
-            "kind": str(self.kind),
-            "change": self.change,
-            "evidence": self.evidence,
-            "lines": list(self.lines),
-            "how": list(self.recipe.how),
-            "seconds": self.seconds,
-            "gain": self.gain,
-            "then": self.then,
-            "speedup": self.speedup,
-        }
+        return {**fields_of(self), "how": list(self.recipe.how)}
 
 
 def findings_of(
@@ -147,26 +140,25 @@ def findings_of(
         recipe, after = changes.best(recipes_of(seen, candidate), candidate, seconds)
         if recipe is None or (after is None and candidate.share < LIKELY):
             continue
-        gain = None if after is None else seconds - after[0]
-        then = "" if after is None else _bound_then(after[1], seen, seen.review.seconds - (seconds - after[0]))
-        found.append(
-            Finding(
-                launch=seen.machine.name,
-                kind=candidate.kind,
-                change=recipe.change,
-                evidence=candidate.evidence,
-                lines=candidate.lines,
-                recipe=recipe,
-                share=candidate.share,
-                seconds=None if after is None else after[0],
-                gain=gain,
-                then=then,
-            )
+        finding = Finding(
+            launch=seen.machine.name,
+            kind=candidate.kind,
+            change=recipe.change,
+            evidence=candidate.evidence,
+            lines=candidate.lines,
+            recipe=recipe,
+            share=candidate.share,
         )
+        if after is not None:
+            gain = seconds - after[0]
+            then = _bound_then(after[1], seen, seen.review.seconds - gain)
+            finding = replace(finding, seconds=after[0], gain=gain, then=then)
+        found.append(finding)
     return tuple(sorted(found, key=lambda each: (-(each.gain or 0.0), -each.share))), tuple(changes.useless)
 
 
 Predicted = tuple[float, TimedProgram]
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -198,7 +190,8 @@ class _Changes:
             is_tried |= after is not None
             least = seconds * (1 - SMALL) if best[1] is None else best[1][0]
             if after is not None and after[0] < least:
-                best = (recipe, after) if self._has_code(recipe) else best
+                code = _if_possible(lambda recipe=recipe: lp.generate_code_v2(recipe.apply(self.case.kernel)))
+                best = best if code is None else (recipe, after)
             elif after is not None and best[1] is None:
                 self.useless.append(recipe.change)
         return best
@@ -207,31 +200,30 @@ class _Changes:
         """Return the prediction for the kernel after *recipe*; None if Loopy or the model refuses it."""
         if self.predicted >= PREDICTIONS:
             return None
-        try:
-            with without_dumps(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                changed = replace(self.case, kernel=recipe.apply(self.case.kernel))
-                timed = timed_program(changed, device=self.device)
-                seconds = self.time(changed, timed)
-        except Exception:  # Loopy propagates exceptions of isl, pymbolic and Python
-            return None
-        self.predicted += 1
-        return seconds, timed
 
-    def _has_code(self, recipe: ChangeRecipe) -> bool:
-        """Return whether Loopy generates code for the kernel after *recipe*."""
-        try:
-            with without_dumps(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                lp.generate_code_v2(recipe.apply(self.case.kernel))
-        except Exception:  # Loopy propagates exceptions of isl, pymbolic and Python
-            return False
-        return True
+        def predicted() -> Predicted:
+            changed = replace(self.case, kernel=recipe.apply(self.case.kernel))
+            timed = timed_program(changed, device=self.device)
+            return self.time(changed, timed), timed
+
+        after = _if_possible(predicted)
+        self.predicted += after is not None
+        return after
+
+
+def _if_possible(change: Callable[[], Result]) -> Result | None:
+    """Return the result of *change*; None if Loopy or the model refuses it."""
+    try:
+        with without_dumps(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return change()
+    except Exception:  # Loopy propagates exceptions of isl, pymbolic and Python
+        return None
 
 
 def _bound_then(program: TimedProgram, seen: LaunchSeen, seconds: float) -> str:
     """Return the bottleneck of a changed launch, as a clause; empty if no resource is saturated."""
-    launch = next((each for each in program.launches if each.name == seen.machine.name), None)
+    launch = next((launch for launch in program.launches if launch.name == seen.machine.name), None)
     if seconds <= 0 or launch is None:
         return ""
     busy = utilization(launch, seconds * launch.device.needed("clock") / launch.times)
@@ -246,9 +238,9 @@ def candidates_of(
 ) -> Iterator[tuple[LaunchSeen, ChangeCandidate]]:
     """Yield the candidates of all launches, the longest launch first, and for each those with the largest waste."""
     given, kernel = as_translation_unit(case.kernel).default_entrypoint, prepared(case.kernel, case.sizes)
-    for number in sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds):
-        launch = timed.launches[number]
-        seen = LaunchSeen(program.launches[number], launch, reviews[number], kernel, given, case.sizes, overhead)
+    for index in sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds):
+        launch = timed.launches[index]
+        seen = LaunchSeen(program.launches[index], launch, reviews[index], kernel, given, case.sizes, overhead)
         finders = OF_PROCESSORS if launch.device.lanes == Lanes.IN_TURN else FINDERS
-        found = [*execution_candidates.launched(seen)] or [each for find in finders for each in find(seen)]
-        yield from ((seen, each) for each in sorted(found, key=lambda each: -each.share))
+        found = [*execution_candidates.launched(seen)] or [candidate for find in finders for candidate in find(seen)]
+        yield from ((seen, candidate) for candidate in sorted(found, key=lambda each: -each.share))

@@ -32,7 +32,7 @@ TILE = 16
 """iterations of a loop whose elements a tile holds"""
 LONGEST_UNROLLED = 64
 """maximum length of a loop to unroll, or to load at once"""
-BLOCK = 8
+ROWS_AT_ONCE = 8
 """rows of groups that run at the same time"""
 LOOPY = frozenset(("assume", "split_iname", "tag_inames"))
 """Loopy's transformations that recipes use"""
@@ -43,13 +43,13 @@ AXES = 3
 """axes of a grid, and of a group"""
 PADDINGS = (1, 2)
 """numbers of padding elements per row of a tile"""
-PARTS = (2, 4)
+VALUE_DIVISORS = (2, 4)
 """numbers of work-items among which to divide the values of one"""
-RESULTS = (2, 4)
+RESULTS_PER_ITEM = (2, 4)
 """numbers of results per work-item along an axis, or of accumulators"""
-GROUPS = (128, 256)
+GROUP_SIZES = (128, 256)
 """numbers of work-items of larger groups"""
-UPDATES = (16, 128)
+UPDATES_PER_ITEM = (16, 128)
 """numbers of atomic updates per work-item of larger grids"""
 UNROLLED = 4
 """iterations of a long loop to unroll"""
@@ -91,11 +91,11 @@ class ChangeRecipe:
         """Return the text of a module with the function ``change(knl)``; empty if the change needs manual work."""
         if not self.calls:
             return ""
-        body = [str(each) for each in self.calls]
-        own = sorted({each.function for each in self.calls if each.function in OWN})
-        imports = ["import loopy as lp"] if any(each.function in LOOPY for each in self.calls) else []
+        body = [str(call) for call in self.calls]
+        own = sorted({call.function for call in self.calls if call.function in OWN})
+        imports = ["import loopy as lp"] if any(call.function in LOOPY for call in self.calls) else []
         imports += [f"from loopyperf.transform import {', '.join(own)}"] if own else []
-        lines = [*imports, "", "def change(knl):", *(INDENT + each for each in body), f"{INDENT}return knl"]
+        lines = [*imports, "", "def change(knl):", *(INDENT + call for call in body), f"{INDENT}return knl"]
         return "\n".join(lines) + "\n"
 
     @property
@@ -113,7 +113,7 @@ class ChangeRecipe:
 def _written(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
-        return f"{{{', '.join(f'{_written(key)}: {_written(each)}' for key, each in pairs)}}}"
+        return f"{{{', '.join(f'{_written(key)}: {_written(item)}' for key, item in pairs)}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_written, cast('list[Any]', value)))}]"
     return json.dumps(value) if isinstance(value, str) else repr(value)
@@ -151,10 +151,10 @@ class _Recipes:
 
     def iname(self, axis: str) -> str:
         """Return the only iname along *axis* in the affected lines, or the loop *axis*; empty if it is ambiguous."""
-        known = [axis] if axis[1:2] != "." else [each for each in self.tags.get(axis, []) if each in self._launch]
+        known = [axis] if axis[1:2] != "." else [iname for iname in self.tags.get(axis, []) if iname in self._launch]
         if len(known) > 1:
             around = self._around or self.seen.given.all_inames()
-            known = [each for each in known if each in around]
+            known = [iname for iname in known if iname in around]
         return known[0] if len(known) == 1 and known[0] in self.seen.given.inames else ""
 
     @cached_property
@@ -171,7 +171,7 @@ class _Recipes:
 
     def free_axis(self, kind: str) -> str:
         """Return the first axis of *kind*, ``"g"`` or ``"l"``, without an iname; empty if there are three already."""
-        return next((f"{kind}.{number}" for number in range(AXES) if f"{kind}.{number}" not in self.tags), "")
+        return next((f"{kind}.{axis}" for axis in range(AXES) if f"{kind}.{axis}" not in self.tags), "")
 
     def divided(self, numbers: Mapping[str, int]) -> tuple[Call, ...]:
         """Return the assumption that the numbers of values of inames are multiples of *numbers*, if the sizes allow it.
@@ -179,12 +179,12 @@ class _Recipes:
         Loopy then omits the conditions on the last values.
         """
         assumed = dict[str, int]()
-        for iname, number in numbers.items():
+        for iname, factor in numbers.items():
             names, length = self._sizes(iname), self.seen.length(iname)
-            if len(names) == 1 and length and length % number == 0 and self.seen.sizes[names[0]] % length == 0:
-                per = self.seen.sizes[names[0]] // length * number
+            if len(names) == 1 and length and length % factor == 0 and self.seen.sizes[names[0]] % length == 0:
+                per = self.seen.sizes[names[0]] // length * factor
                 assumed[names[0]] = lcm(per, assumed.get(names[0], 1))
-        every = {name: f"{name} mod {number} = 0" for name, number in assumed.items()}
+        every = {name: f"{name} mod {multiple} = 0" for name, multiple in assumed.items()}
         known = isl.Set.from_basic_set(self.seen.kernel.assumptions)
         return tuple(
             Call("assume", [text])
@@ -222,12 +222,10 @@ class _Recipes:
             yield from self._remapped(f"{change}: map l.0 to {other} instead of {first}", first, other)
         if along:
             yield from self._through_tiles(change, first, other)
-        yield ChangeRecipe(
+        yield _by_hand(
             f"{change} with another array layout",
-            advice=(
-                f"store {self.candidate.subject[0]} so that adjacent work-items access adjacent elements, "
-                f"e.g. with the axis of {self.iname('l.0') or 'l.0'} last",
-            ),
+            f"store {self.candidate.subject[0]} so that adjacent work-items access adjacent elements, "
+            f"e.g. with the axis of {self.iname('l.0') or 'l.0'} last",
         )
 
     transpose = coalesce
@@ -248,9 +246,9 @@ class _Recipes:
     def _is_parallel(self, loop: str) -> bool:
         """Return whether iterations of *loop*, which is around all instructions, do not depend on one another."""
         kernel = self.seen.given
-        for each in kernel.instructions:
-            (name,) = each.assignee_var_names() if isinstance(each, Assignment) else ("",)
-            if loop not in each.within_inames or not name:
+        for insn in kernel.instructions:
+            (name,) = insn.assignee_var_names() if isinstance(insn, Assignment) else ("",)
+            if loop not in insn.within_inames or not name:
                 return False
             if name not in kernel.temporary_variables and (
                 not self._fills_boxes(name, [loop]) or self._passes_on(name)
@@ -260,21 +258,21 @@ class _Recipes:
 
     def _passes_on(self, array: str) -> bool:
         """Return whether loads of *array* may load what another work-item or iteration stores."""
-        stores = [each for each in self.seen.given.instructions if array in each.assignee_var_names()]
-        stored = {cast("Any", each).assignee for each in stores if isinstance(each, Assignment)}
+        stores = [insn for insn in self.seen.given.instructions if array in insn.assignee_var_names()]
+        stored = {cast("Any", insn).assignee for insn in stores if isinstance(insn, Assignment)}
         return bool(stores) and (len(stored) != 1 or not stored >= set(self._accesses(array)))
 
     def _accesses(self, array: str) -> list[Subscript]:
         """Return the elements of *array* that are loaded, as subscripts."""
-        parts = [part for each in self.seen.given.instructions for part in parts_of(each)]
+        parts = [part for insn in self.seen.given.instructions for part in parts_of(insn)]
         return [part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array]
 
     def _aligned(self) -> ChangeRecipe:
         """Return the recipe for accesses that have unit stride along l.0 already, but start within a sector."""
         sectors, first = f"{self.seen.words.sector}s", self.iname("l.0") or "l.0"
-        return ChangeRecipe(
+        return _by_hand(
             f"align the accesses of {self.arrays} with {sectors}",
-            advice=(f"pad {self.arrays} so that rows start at {sectors}, or use longer groups along {first}",),
+            f"pad {self.arrays} so that rows start at {sectors}, or use longer groups along {first}",
         )
 
     def _through_tiles(self, change: str, first: str, other: str) -> Iterator[ChangeRecipe]:
@@ -300,16 +298,16 @@ class _Recipes:
 
     def _fills_boxes(self, array: str, inames: Sequence[str]) -> bool:
         """Return whether each store of *array* writes all elements of a box, if *inames* take all their values."""
-        stores = [each for each in self.seen.given.instructions if array in each.assignee_var_names()]
-        for each in stores:
+        stores = [insn for insn in self.seen.given.instructions if array in insn.assignee_var_names()]
+        for insn in stores:
             along: list[str] = []
-            for index in cast("Any", each).assignee.index_tuple if isinstance(each, Assignment) else ():
+            for index in cast("Any", insn).assignee.index_tuple if isinstance(insn, Assignment) else ():
                 found = steps_of(index, inames)
                 swept = [name for name in inames if name in get_dependencies(index)]
                 if len(swept) > 1 or any(found.get(var(name)) != 1 for name in swept):
                     return False
                 along += swept
-            if each.predicates or sorted(along) != sorted(inames):
+            if insn.predicates or sorted(along) != sorted(inames):
                 return False
         return True
 
@@ -318,9 +316,9 @@ class _Recipes:
         for padding in PADDINGS:
             call = Call("padded_rows", [name, padding])
             yield ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
-        yield ChangeRecipe(
+        yield _by_hand(
             f"access {name} without bank conflicts",
-            advice=(f"store {name} so that the lanes of a {self.seen.words.warp} access different banks",),
+            f"store {name} so that the lanes of a {self.seen.words.warp} access different banks",
         )
 
     def wider_rows(self) -> Iterator[ChangeRecipe]:
@@ -328,40 +326,34 @@ class _Recipes:
         first, second = self.iname("l.0"), self.iname("l.1")
         if first and second:
             yield from self._remapped(f"map l.0 to {second} instead of {first}", first, second)
-        yield ChangeRecipe(
+        yield _by_hand(
             f"use groups of {lanes} × {items // lanes} work-items, so that a {self.seen.words.warp} is one row",
-            advice=(
-                f"in your function: the call of lp.split_iname that makes {first or 'the iname of l.0'} needs length "
-                f"{lanes}, and that of {second or 'the iname of l.1'} {items // lanes}",
-            ),
+            f"in your function: the call of lp.split_iname that makes {first or 'the iname of l.0'} needs length "
+            f"{lanes}, and that of {second or 'the iname of l.1'} {items // lanes}",
         )
 
     def local_tile(self) -> Iterator[ChangeRecipe]:
         """Yield recipes in which the work-items of a group share loads, or the results of a work-item."""
         change, splits, tiles = f"share the loads of {self.arrays} in a group", dict[str, int](), list[Call]()
         for array in (array for array in self.candidate.subject if not self._passes_on(array)):
-            inames = [iname for iname in self._indices(array) if self.seen.length(iname) > 1]
+            known = {name for subscript in self._accesses(array) for name in get_dependencies(subscript.index)}
+            inames = sorted(iname for iname in known & self.seen.given.all_inames() if self.seen.length(iname) > 1)
             loops = [iname for iname in inames if not self.seen.given.inames[iname].tags]
             own = [iname for iname in inames if iname in self._work_items]
             splits |= {iname: TILE for iname in loops if own and self.seen.length(iname) > LONGEST_UNROLLED}
             swept = [f"{iname}_inner" if iname in splits else iname for iname in (*own, *loops)]
             tiles += [Call("through_tile", [array, swept, self._group])] if own else []
         if tiles:
-            calls = (Call("split_iname", [iname, number]) for iname, number in splits.items())
+            calls = (Call("split_iname", [iname, length]) for iname, length in splits.items())
             tiled = f"{change} through tiles in {self.seen.words.local}"
             yield ChangeRecipe(tiled, (*self.divided({**self._grid, **splits}), *calls, *tiles))
-        yield from (each for each in self.several_results() if each.calls)
-        yield ChangeRecipe(change, advice=("in your function: lp.add_prefetch for the loops in which loads repeat",))
+        yield from (recipe for recipe in self.several_results() if recipe.calls)
+        yield _by_hand(change, "in your function: lp.add_prefetch for the loops in which loads repeat")
 
     @cached_property
     def _work_items(self) -> frozenset[str]:
         """Return the inames along the axes of a group."""
         return frozenset(name for axis, names in self.tags.items() if axis.startswith("l.") for name in names)
-
-    def _indices(self, array: str) -> list[str]:
-        """Return the inames in the indices of the loads of *array*."""
-        known = {name for each in self._accesses(array) for name in get_dependencies(each.index)}
-        return sorted(known & self.seen.given.all_inames())
 
     def cache_blocks(self) -> Iterator[ChangeRecipe]:
         """Yield recipes that change the order of groups, so that those that run at once share more data."""
@@ -369,15 +361,14 @@ class _Recipes:
         (column, *rows), axes = [self._only(f"g.{axis}") for axis in range(AXES)], [f"g.{axis}" for axis in range(AXES)]
         for row, axis in zip(rows, axes[1:], strict=True):
             if column and row and free:
-                split = Call("split_iname", [row, BLOCK], {"outer_tag": free, "inner_tag": axes[0]})
-                calls = (*self.divided({row: BLOCK}), Call("retag_inames", [{column: axis, row: None}]), split)
-                yield ChangeRecipe(f"{change}: run {BLOCK} values of {row} at the same time", calls)
+                split = Call("split_iname", [row, ROWS_AT_ONCE], {"outer_tag": free, "inner_tag": axes[0]})
+                calls = (*self.divided({row: ROWS_AT_ONCE}), Call("retag_inames", [{column: axis, row: None}]), split)
+                yield ChangeRecipe(f"{change}: run {ROWS_AT_ONCE} values of {row} at the same time", calls)
             if column and row:
                 swap = Call("retag_inames", [{column: axis, row: axes[0]}])
                 yield ChangeRecipe(f"{change}: number the groups along {row} first", (swap,))
-        yield ChangeRecipe(
-            change,
-            advice=("in your function: use larger tiles, or order the loops so that data is used again sooner",),
+        yield _by_hand(
+            change, "in your function: use larger tiles, or order the loops so that data is used again sooner"
         )
 
     # }}}
@@ -388,24 +379,24 @@ class _Recipes:
         free = self.free_axis("g")
         for loop in self.candidate.subject if free else ():
             length = self.seen.length(loop)
-            tag = "ilp" if any(isinstance(each, IlpBaseTag) for each in self.seen.given.inames[loop].tags) else "unr"
-            for number in (length // parts for parts in PARTS if length % parts == 0 and length > parts):
-                change = f"compute {number} values of {loop} per work-item instead of {length}"
-                yield ChangeRecipe(change, _resplit(loop, number, outer_tag=free, inner_tag=tag))
+            tag = "ilp" if any(isinstance(tag, IlpBaseTag) for tag in self.seen.given.inames[loop].tags) else "unr"
+            for values in (length // parts for parts in VALUE_DIVISORS if length % parts == 0 and length > parts):
+                change = f"compute {values} values of {loop} per work-item instead of {length}"
+                yield ChangeRecipe(change, _resplit(loop, values, outer_tag=free, inner_tag=tag))
         yield self._fewer_registers()
 
     def _fewer_registers(self) -> ChangeRecipe:
-        return ChangeRecipe(
+        return _by_hand(
             "keep fewer values at once per work-item",
-            advice=("in your function: unroll and prefetch less; each live value takes a register",),
+            "in your function: unroll and prefetch less; each live value takes a register",
         )
 
     def registers(self) -> Iterator[ChangeRecipe]:
         indices = {
             iname
-            for each in self.seen.given.instructions
-            if set(self.candidate.subject) & (set(each.assignee_var_names()) | each.read_dependency_names())
-            for iname in each.within_inames | each.reduction_inames()
+            for insn in self.seen.given.instructions
+            if set(self.candidate.subject) & (set(insn.assignee_var_names()) | insn.read_dependency_names())
+            for iname in insn.within_inames | insn.reduction_inames()
             if not self.seen.given.inames[iname].tags and 1 < self.seen.length(iname) <= LONGEST_UNROLLED
         }
         if indices:
@@ -415,8 +406,8 @@ class _Recipes:
         if self.seen.machine.spilled:
             yield self._fewer_registers()
             return
-        reasons = [f"{each.name}: {each.reason}" for each in self.seen.machine.unsure.values()]
-        yield ChangeRecipe(f"keep {self.arrays} in registers", advice=(*reasons, "use constant indices only"))
+        reasons = [f"{array.name}: {array.reason}" for array in self.seen.machine.unsure.values()]
+        yield _by_hand(f"keep {self.arrays} in registers", *reasons, "use constant indices only")
 
     def smaller_groups(self) -> Iterator[ChangeRecipe]:
         size, items, free = self.candidate.amount, self.seen.machine.work_items, self.free_axis("g")
@@ -426,29 +417,29 @@ class _Recipes:
         length = self.seen.length(iname) if iname else 0
         if size < items and free and length * size % items == 0 and not self.shares_local_memory:
             yield ChangeRecipe(change, _resplit(iname, length * size // items, outer_tag=free, inner_tag=axis))
-        yield ChangeRecipe(
+        yield _by_hand(
             f"give the grid many more groups than there are {self.seen.words.core}s",
-            advice=("in your function: split loops by less, or map another loop to a group axis",),
+            "in your function: split loops by less, or map another loop to a group axis",
         )
 
     def larger_groups(self) -> Iterator[ChangeRecipe]:
         items, iname, free = self.seen.machine.work_items, self._only("g.0"), self.free_axis("l")
-        numbers = [size // items for size in GROUPS if size > items]
+        numbers = [size // items for size in GROUP_SIZES if size > items]
         for number in numbers:
             if iname and free and self.seen.length(iname) >= number and not self.shares_local_memory:
                 calls = (*self.divided({iname: number}), *_resplit(iname, number, outer_tag="g.0", inner_tag=free))
                 yield ChangeRecipe(f"use groups of {items * number} work-items instead of {items}", calls)
         if not numbers:
-            yield from (each for each in self.several_results() if each.calls)
-        yield ChangeRecipe(
+            yield from (recipe for recipe in self.several_results() if recipe.calls)
+        yield _by_hand(
             "use larger groups, or compute several results per work-item",
-            advice=("in your function: split the loops of the group axes by more",),
+            "in your function: split the loops of the group axes by more",
         )
 
     def fewer_launches(self) -> Iterator[ChangeRecipe]:
-        yield ChangeRecipe(
+        yield _by_hand(
             "do more work per launch",
-            advice=("fuse the kernel with others (lp.fuse_kernels), or process several inputs in one launch",),
+            "fuse the kernel with others (lp.fuse_kernels), or process several inputs in one launch",
         )
 
     # }}}
@@ -460,27 +451,25 @@ class _Recipes:
         change = f"reduce across work-items once, after the loop over {loop}, instead of in each iteration"
         if loop in self.seen.given.inames:
             yield ChangeRecipe(change, (Call("sum_first", [loop]),))
-        yield ChangeRecipe(
+        yield _by_hand(
             change,
-            advice=(
-                f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
-                "other way round",
-            ),
+            f"in your function: sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the "
+            "other way round",
         )
 
     def several_results(self) -> Iterator[ChangeRecipe]:
         """Yield recipes in which a group does the work of several."""
         axes = [iname for axis in ("g.0", "g.1") if (iname := self._only(axis)) and self.seen.length(iname) > 1]
         shared = f", which share loads from {self.seen.words.local}" if self.shares_local_memory else ""
-        for number in RESULTS:
-            numbers = dict.fromkeys(axes, number)
-            if axes and all(self.seen.length(iname) >= number for iname in axes):
+        for results in RESULTS_PER_ITEM:
+            numbers = dict.fromkeys(axes, results)
+            if axes and all(self.seen.length(iname) >= results for iname in axes):
                 words = " × ".join(map(str, numbers.values()))
                 calls = (*self.divided(numbers), Call("several_per_work_item", [numbers]))
                 yield ChangeRecipe(f"compute {words} results per work-item{shared}", calls)
-        yield ChangeRecipe(
+        yield _by_hand(
             f"compute several results per work-item{shared}",
-            advice=("in your function: split a loop of results once more, with the tag ilp for the inner one",),
+            "in your function: split a loop of results once more, with the tag ilp for the inner one",
         )
 
     def _only(self, axis: str) -> str:
@@ -488,10 +477,10 @@ class _Recipes:
         return known[0] if len(known) == 1 else ""
 
     def partial_sums(self) -> Iterator[ChangeRecipe]:
-        for number in RESULTS:
-            for loop in (each for each in self.candidate.subject if self.seen.length(each) >= number):
-                calls = (*self.divided({loop: number}), Call("partial_sums", [loop, number]))
-                yield ChangeRecipe(f"reduce over {loop} in {number} accumulators", calls)
+        for results in RESULTS_PER_ITEM:
+            for loop in (loop for loop in self.candidate.subject if self.seen.length(loop) >= results):
+                calls = (*self.divided({loop: results}), Call("partial_sums", [loop, results]))
+                yield ChangeRecipe(f"reduce over {loop} in {results} accumulators", calls)
         yield from self.several_results()
 
     # }}}
@@ -505,9 +494,7 @@ class _Recipes:
             if modulus and first and free and self.seen.length(first) % modulus == 0:
                 calls = _resplit(first, modulus, outer_tag="l.0", inner_tag=free)
                 yield ChangeRecipe(f"{change}: own {unit} for each branch of {self.candidate.subject[0]}", calls)
-        yield ChangeRecipe(
-            change, advice=(f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition",)
-        )
+        yield _by_hand(change, f"sort the work, so that neighboring values of {first or 'l.0'} meet the same condition")
 
     def precision(self) -> Iterator[ChangeRecipe]:
         names = self.candidate.subject
@@ -516,65 +503,71 @@ class _Recipes:
         yield ChangeRecipe(f"use {of} single precision", (call,))
 
     def fewer_atomics(self) -> Iterator[ChangeRecipe]:
-        for each in self.seen.given.instructions:
-            is_update = isinstance(each, Assignment) and bool(each.atomicity)
-            own = sorted(self._work_items & each.within_inames)
-            depends = {name for place in (*each.assignees, *each.predicates) for name in get_dependencies(place)}
-            if not is_update or not own or each.id not in self.candidate.lines:
+        for insn in self.seen.given.instructions:
+            is_update = isinstance(insn, Assignment) and bool(insn.atomicity)
+            own = sorted(self._work_items & insn.within_inames)
+            depends = {
+                name for expression in (*insn.assignees, *insn.predicates) for name in get_dependencies(expression)
+            }
+            if not is_update or not own or insn.id not in self.candidate.lines:
                 continue
-            if self._has_constant_length(each):
+            if self._has_constant_length(insn):
                 change = f"update a copy of {self.arrays} in {self.seen.words.local} for each group, and add the copies"
-                copies = Call("private_histogram", [each.id, self._group])
+                copies = Call("private_histogram", [insn.id, self._group])
                 yield ChangeRecipe(change, (copies,))
                 iname = self._only("g.0")
-                for number in (number for number in UPDATES if iname and self.seen.length(iname) >= number):
-                    calls = (*self.divided({iname: number}), *_resplit(iname, number, outer_tag="g.0"), copies)
-                    yield ChangeRecipe(f"{change}; update {number} times per work-item", calls)
+                for updates in (
+                    updates for updates in UPDATES_PER_ITEM if iname and self.seen.length(iname) >= updates
+                ):
+                    calls = (*self.divided({iname: updates}), *_resplit(iname, updates, outer_tag="g.0"), copies)
+                    yield ChangeRecipe(f"{change}; update {updates} times per work-item", calls)
             if not depends & set(own):
                 yield ChangeRecipe(
                     f"sum in a tree in {self.seen.words.local}, and update {self.arrays} once per group",
-                    (Call("reduce_in_group", [each.id, own]),),
+                    (Call("reduce_in_group", [insn.id, own]),),
                 )
-        yield ChangeRecipe(
+        yield _by_hand(
             f"update a copy of {self.arrays} for each group",
-            advice=(
-                f"in your function: update an array in {self.seen.words.local}, and add it to {self.arrays} at the end",
-            ),
+            f"in your function: update an array in {self.seen.words.local}, and add it to {self.arrays} at the end",
         )
 
     def _has_constant_length(self, update: InstructionBase) -> bool:
         """Return whether only *update* accesses its array, which has one axis of constant length, more than 1."""
         (name,) = update.assignee_var_names()
-        if any(name in each.dependency_names() for each in self.seen.given.instructions if each.id != update.id):
+        if any(name in insn.dependency_names() for insn in self.seen.given.instructions if insn.id != update.id):
             return False
         shape = getattr(self.seen.given.arg_dict.get(name), "shape", None) or ()
         return len(shape) == 1 and isinstance(shape[0], int | np.integer) and int(shape[0]) > 1
 
     def redundant(self) -> Iterator[ChangeRecipe]:
         removed = list(self.candidate.subject)
-        left = {axis: [each for each in inames if each not in removed] for axis, inames in sorted(self.tags.items())}
+        left = {axis: [iname for iname in inames if iname not in removed] for axis, inames in sorted(self.tags.items())}
         tags: dict[str, str] = {}
         for kind in "gl":
             axes = [axis for axis, inames in left.items() if axis.startswith(f"{kind}.") and inames]
-            for number, axis in enumerate(axes):
-                tags |= {iname: f"{kind}.{number}" for iname in left[axis] if axis != f"{kind}.{number}"}
+            for index, axis in enumerate(axes):
+                tags |= {iname: f"{kind}.{index}" for iname in left[axis] if axis != f"{kind}.{index}"}
         yield ChangeRecipe(
             f"remove {listed(removed, MOST_NAMES)}, so that each result is computed once",
             (Call("without_inames", [removed, tags]),),
         )
 
     def unroll(self) -> Iterator[ChangeRecipe]:
-        loops = [each for each in self.candidate.subject if each in self.seen.given.inames]
-        lengths = {each: self.seen.length(each) for each in loops if not self.seen.given.inames[each].tags}
+        loops = [loop for loop in self.candidate.subject if loop in self.seen.given.inames]
+        lengths = {loop: self.seen.length(loop) for loop in loops if not self.seen.given.inames[loop].tags}
         change = f"unroll the loop over {listed(loops or self.candidate.subject, MOST_NAMES)}"
-        whole = {each: "unr" for each, length in lengths.items() if 1 < length <= TILE and not self._sizes(each)}
-        longer = [each for each, length in lengths.items() if each not in whole and length >= UNROLLED]
-        calls = tuple(Call("split_iname", [each, UNROLLED], {"inner_tag": "unr"}) for each in longer)
+        whole = {loop: "unr" for loop, length in lengths.items() if 1 < length <= TILE and not self._sizes(loop)}
+        longer = [loop for loop, length in lengths.items() if loop not in whole and length >= UNROLLED]
+        calls = tuple(Call("split_iname", [loop, UNROLLED], {"inner_tag": "unr"}) for loop in longer)
         calls = (*self.divided(dict.fromkeys(longer, UNROLLED)), *calls)
         calls = (*([Call("tag_inames", [whole])] if whole else []), *calls)
         yield ChangeRecipe(change, calls, ("in your function: unroll inner loops of constant length",))
 
     # }}}
+
+
+def _by_hand(change: str, *advice: str) -> ChangeRecipe:
+    return ChangeRecipe(change, advice=advice)
 
 
 def _resplit(iname: str, number: int, **tags: str) -> tuple[Call, ...]:

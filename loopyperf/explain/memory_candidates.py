@@ -19,8 +19,6 @@ from loopyperf.explain.candidates import (
     ChangeClass,
     LaunchSeen,
     barriers_each_time,
-    is_local_load,
-    is_local_store,
     lines,
     parts_of,
     steps_of,
@@ -35,13 +33,13 @@ WASTEFUL = 1.25
 """ratio of sectors to filled sectors above which accesses count as uncoalesced; misalignment adds one sector"""
 CONFLICTING = 1.05
 """ratio of wavefronts to those without bank conflicts, above which accesses conflict"""
-OFTEN = 4
+REPEATED_LOADS = 4
 """loads of each sector by a group, from which to suggest that they be shared"""
 EXCESS = 1.3
 """ratio of DRAM traffic to compulsory traffic, from which to suggest a change"""
 
 
-Way = tuple[str, str]
+ArrayDirection = tuple[str, str]
 """array and direction, ``"load"`` or ``"store"``"""
 
 
@@ -72,33 +70,39 @@ class _Access:
 def accesses(seen: LaunchSeen, space: MemorySpace) -> Iterator[_Access]:
     """Yield the accesses to a memory space by the most frequent warp class."""
     warps = seen.machine.representative
-    for each in warps.graph.instructions:
-        if each.subsystem != space or each.is_idle or each.origin is None:
+    for insn in warps.graph.instructions:
+        if insn.subsystem != space or insn.is_idle or insn.origin is None:
             continue
-        source = warps.accesses[each.origin]
+        source = warps.accesses[insn.origin]
         if not source.refusal:
-            yield _Access(each, source.wider.get(each.bits, source.profile))
+            yield _Access(insn, source.wider.get(insn.bits, source.profile))
 
 
 def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest that neighboring work-items access neighboring elements."""
-    wasted: dict[Way, list[_Access]] = {}
+    wasted: dict[ArrayDirection, list[_Access]] = {}
     others = False
-    for each in accesses(seen, MemorySpace.GLOBAL):
-        is_wasteful = each.mean("sectors") > WASTEFUL * each.fewest_sectors and not each.is_by_rows
-        if is_wasteful and each.instruction.address is not None:
-            way = each.instruction.reference.array, each.instruction.kind
-            wasted.setdefault(way, []).append(each)
-        elif each.mean("distinct") > SECTOR:
+    for access in accesses(seen, MemorySpace.GLOBAL):
+        is_wasteful = access.mean("sectors") > WASTEFUL * access.fewest_sectors and not access.is_by_rows
+        if is_wasteful and access.instruction.address is not None:
+            way = access.instruction.reference.array, access.instruction.kind
+            wasted.setdefault(way, []).append(access)
+        elif access.mean("distinct") > SECTOR:
             others = True
     if not wasted:
         return
-    along = {way: _unit_axis(found[0].instruction) or _unit_iname(seen, way[0]) for way, found in wasted.items()}
+    along = {
+        way: _unit_axis(accesses_of_way[0].instruction) or _unit_iname(seen, way[0])
+        for way, accesses_of_way in wasted.items()
+    }
     if not others and len(set(along.values())) == 1:
         yield _coalescing(seen, wasted, next(iter(along.values())))
         return
-    taken = {way: sum(each.executions * each.mean("sectors") for each in found) for way, found in wasted.items()}
-    every = sum(each.executions * each.mean("sectors") for each in accesses(seen, MemorySpace.GLOBAL))
+    taken = {
+        way: sum(access.executions * access.mean("sectors") for access in accesses_of_way)
+        for way, accesses_of_way in wasted.items()
+    }
+    every = sum(access.executions * access.mean("sectors") for access in accesses(seen, MemorySpace.GLOBAL))
     for way in sorted(wasted, key=lambda way: -taken[way]):
         found, part = _coalescing(seen, {way: wasted[way]}, along[way]), taken[way] / every
         yield replace(found, kind=ChangeClass.TRANSPOSE, share=part * found.share)
@@ -109,35 +113,39 @@ def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     shape, lanes = seen.machine.representative.example.shape, seen.machine.representative.example.size
     if not 1 < shape.get(0, 1) < lanes or seen.launch.work_items % lanes:
         return
-    wasted: dict[Way, list[_Access]] = {}
-    for each in accesses(seen, MemorySpace.GLOBAL):
-        if each.is_by_rows and each.mean("sectors") > WASTEFUL * each.fewest_sectors:
-            wasted.setdefault((each.instruction.reference.array, each.instruction.kind), []).append(each)
+    wasted: dict[ArrayDirection, list[_Access]] = {}
+    for access in accesses(seen, MemorySpace.GLOBAL):
+        if access.is_by_rows and access.mean("sectors") > WASTEFUL * access.fewest_sectors:
+            wasted.setdefault((access.instruction.reference.array, access.instruction.kind), []).append(access)
     if wasted:
         found = _coalescing(seen, wasted, "l.1")
         yield replace(found, kind=ChangeClass.WIDER_ROWS, amount=lanes)
 
 
-def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along: str) -> ChangeCandidate:
-    clauses = [_sectors_in_words(*way, found, seen.words.sector) for way, found in wasted.items()]
+def _coalescing(seen: LaunchSeen, wasted: Mapping[ArrayDirection, Sequence[_Access]], along: str) -> ChangeCandidate:
+    clauses = [_sectors_in_words(*way, accesses_of_way, seen.words.sector) for way, accesses_of_way in wasted.items()]
     return ChangeCandidate(
         ChangeClass.COALESCE,
         tuple(dict.fromkeys(array for array, _ in wasted)),
-        lines(each.instruction for found in wasted.values() for each in found),
+        lines(access.instruction for accesses_of_way in wasted.values() for access in accesses_of_way),
         " and ".join(clauses),
         max(seen.of_memory, seen.busy(DRAM) * _unused(seen, wasted)),
         along=along,
     )
 
 
-def _unused(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]]) -> float:
+def _unused(seen: LaunchSeen, wasted: Mapping[ArrayDirection, Sequence[_Access]]) -> float:
     """Return the share of the sectors from DRAM that the accesses *wasted* could save if all bytes were used."""
-    moved: dict[Way, float] = {}
-    for each in seen.review.accesses:
-        way, number = (each.array, each.kind), each.executions * each.sectors * each.reached.get(DRAM, 0.0)
+    moved: dict[ArrayDirection, float] = {}
+    for access in seen.review.accesses:
+        way, number = (access.array, access.kind), access.executions * access.sectors * access.reached.get(DRAM, 0.0)
         moved[way] = moved.get(way, 0.0) + number
     own = sum(moved.get(way, 0.0) for way in wasted)
-    used = sum(each.executions * each.mean("distinct") / SECTOR for found in wasted.values() for each in found)
+    used = sum(
+        access.executions * access.mean("distinct") / SECTOR
+        for accesses_of_way in wasted.values()
+        for access in accesses_of_way
+    )
     return max(0.0, own - used) / (sum(moved.values()) or 1.0)
 
 
@@ -145,7 +153,7 @@ def _sectors_in_words(array: str, kind: str, found: Sequence[_Access], sector: s
     """Return the sectors of the accesses *found*, e.g. ``"each load of a takes 32 sectors (minimum 4)"``."""
     most = max(found, key=lambda each: each.mean("sectors"))
     takes = f"each {kind} of {array} takes"
-    if any(each.mean("sectors") < most.mean("sectors") for each in found):
+    if any(access.mean("sectors") < most.mean("sectors") for access in found):
         takes = f"{kind}s of {array} take up to"
     return f"{takes} {amount(most.mean('sectors'))} {sector}s (minimum {amount(most.fewest_sectors)})"
 
@@ -153,8 +161,8 @@ def _sectors_in_words(array: str, kind: str, found: Sequence[_Access], sector: s
 def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest longer rows of tiles in local memory, if accesses have bank conflicts."""
     found: dict[str, list[_Access]] = {}
-    for each in accesses(seen, MemorySpace.LOCAL):
-        found.setdefault(each.instruction.reference.array, []).append(each)
+    for access in accesses(seen, MemorySpace.LOCAL):
+        found.setdefault(access.instruction.reference.array, []).append(access)
     for array, every in found.items():
         worst = max(every, key=lambda each: each.mean("wavefronts") / each.mean("ideal_wavefronts"))
         times = worst.mean("wavefronts") / worst.mean("ideal_wavefronts")
@@ -162,7 +170,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             yield ChangeCandidate(
                 ChangeClass.PAD,
                 (array,),
-                lines(each.instruction for each in every),
+                lines(access.instruction for access in every),
                 f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.wavefronts}",
                 seen.busy(seen.review.pipeline_of_local) * (1 - 1 / times),
             )
@@ -173,11 +181,12 @@ def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     traffic = seen.review.traffic
     if traffic.excess < EXCESS or seen.busy(DRAM) < BUSY:
         return
-    loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
+    every = accesses(seen, MemorySpace.GLOBAL)
+    loads = [access.instruction for access in every if access.instruction.kind == Opcode.LOAD]
     yield ChangeCandidate(
         ChangeClass.CACHE_BLOCKS if traffic.cache else ChangeClass.LOCAL_TILE,
-        tuple(dict.fromkeys(each.instruction.reference.array for each in loads)),
-        lines(each.instruction for each in loads),
+        tuple(dict.fromkeys(insn.reference.array for insn in loads)),
+        lines(loads),
         traffic.in_words,
         seen.busy(DRAM) * (1 - 1 / traffic.excess),
     )
@@ -188,26 +197,28 @@ def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     graph = seen.graph
     if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)):
         return  # a tree reduction
-    loads = [each for each in graph.instructions if is_local_load(each)]
+    local = [insn for insn in graph.instructions if insn.subsystem == MemorySpace.LOCAL]
+    loads = [insn for insn in local if insn.kind == Opcode.LOAD]
     arithmetic, used = (
-        sum(float(each.executions) for each in some)
-        for some in ([each for each in graph.instructions if each.kind == Opcode.FMA], loads)
+        sum(float(insn.executions) for insn in some)
+        for some in ([insn for insn in graph.instructions if insn.kind == Opcode.FMA], loads)
     )
     busy = seen.busy(seen.review.pipeline_of_local)
     if not loads:
         yield from _from_cache(seen)
-    elif busy >= BUSY and used >= arithmetic > 0:
+        return
+    if busy >= BUSY and used >= arithmetic > 0:
         evidence = f"{number_of(round(used / arithmetic, 2), 'load')} from {seen.words.local} per multiply-add"
-        yield _sharing(seen, loads, evidence, busy)
     else:
-        stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
-        fills = [each for each in graph.instructions if each.source in stored and each.kind == Opcode.LOAD]
-        fills = [each for each in fills if each.subsystem == MemorySpace.GLOBAL]
-        loaded = sum(float(each.executions) for each in fills)
-        busy = seen.busy(*seen.review.traffic.moved)
-        if fills and busy >= BUSY and used >= TREE * loaded:  # else there is hardly any reuse
-            evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
-            yield _sharing(seen, fills, evidence, busy)
+        stored = {insn.source for insn in local if insn.kind == Opcode.STORE and insn.source}
+        fills = [insn for insn in graph.instructions if insn.source in stored and insn.kind == Opcode.LOAD]
+        loads = [insn for insn in fills if insn.subsystem == MemorySpace.GLOBAL]
+        loaded, busy = sum(float(insn.executions) for insn in loads), seen.busy(*seen.review.traffic.moved)
+        if not loads or busy < BUSY or used < TREE * loaded:  # there is hardly any reuse
+            return
+        evidence = f"only {amount(used / loaded)} loads from the tiles per load into them"
+    arrays = tuple(dict.fromkeys(insn.reference.array for insn in loads))
+    yield ChangeCandidate(ChangeClass.SEVERAL_RESULTS, arrays, lines(loads), evidence, busy)
 
 
 def _from_cache(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -216,43 +227,38 @@ def _from_cache(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     busy = seen.busy(*levels, seen.review.pipeline_of_local)
     group = neighbours(seen.machine, 1)
     found: dict[str, list[_Access]] = {}
-    for each in accesses(seen, MemorySpace.GLOBAL):
-        if each.instruction.kind == Opcode.LOAD:
-            found.setdefault(each.instruction.reference.array, []).append(each)
+    for access in accesses(seen, MemorySpace.GLOBAL):
+        if access.instruction.kind == Opcode.LOAD:
+            found.setdefault(access.instruction.reference.array, []).append(access)
     sectors = {
-        array: sum(each.executions * each.fewest_sectors for each in every) * seen.launch.warps_per_group
+        array: sum(access.executions * access.fewest_sectors for access in every) * seen.launch.warps_per_group
         for array, every in found.items()
     }
     times = {
-        array: number / group.number / (group.touched(ArrayStream(array, "load"), ()) or number)
-        for array, number in sectors.items()
+        array: loaded / group.number / (group.touched(ArrayStream(array, "load"), ()) or loaded)
+        for array, loaded in sectors.items()
     }
-    often = sorted((array for array in times if times[array] >= OFTEN), key=lambda array: -sectors[array])
+    often = sorted((array for array in times if times[array] >= REPEATED_LOADS), key=lambda array: -sectors[array])
     if often and busy >= max(NEARLY, seen.busy(DRAM)):
         yield ChangeCandidate(
             ChangeClass.LOCAL_TILE,
             tuple(often),
-            lines(each.instruction for array in often for each in found[array]),
+            lines(access.instruction for array in often for access in found[array]),
             f"each group loads the same {seen.words.sector}s of {often[0]} {times[often[0]]:.0f} times",
             busy,
         )
-
-
-def _sharing(seen: LaunchSeen, loads: Sequence[Instruction], evidence: str, share: float) -> ChangeCandidate:
-    arrays = tuple(dict.fromkeys(each.reference.array for each in loads))
-    return ChangeCandidate(ChangeClass.SEVERAL_RESULTS, arrays, lines(loads), evidence, share)
 
 
 def contended(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Suggest fewer atomic updates, if updates of the same elements wait for one another."""
     busy = seen.busy(Pipeline.ATOMICS)
     updates = {
-        each.source: (each, request)
-        for _, each, request in seen.launch.requested()
+        insn.source: (insn, request)
+        for _, insn, request in seen.launch.requested()
         if request.updates
     }  # fmt: skip
     if busy >= BUSY and updates:
-        every = [each for each, _ in updates.values()]
+        every = [insn for insn, _ in updates.values()]
         most = max(request.updates for _, request in updates.values())
         yield ChangeCandidate(
             ChangeClass.FEWER_ATOMICS,
@@ -278,12 +284,12 @@ def _unit_axis(instruction: Instruction) -> str:
 def _unit_iname(seen: LaunchSeen, array: str) -> str:
     """Return the sequential loop along which accesses of *array* have unit stride; empty if there is none."""
     tags: Any = seen.given.arg_dict[array].dim_tags if array in seen.given.arg_dict else None
-    last = [number for number, tag in enumerate(tags or ()) if getattr(tag, "stride", None) == 1]
+    last = [axis for axis, tag in enumerate(tags or ()) if getattr(tag, "stride", None) == 1]
     instructions: Sequence[Any] = seen.given.instructions if last else ()
-    parts = [part for each in instructions for part in (*each.assignees, *parts_of(each))]
+    parts = [part for insn in instructions for part in (*insn.assignees, *parts_of(insn))]
     for access in (part for part in parts if isinstance(part, Subscript) and str(part.aggregate) == array):
         index = access.index_tuple
-        others = {name for place, part in enumerate(index) if place != last[0] for name in get_dependencies(part)}
+        others = {name for axis, part in enumerate(index) if axis != last[0] for name in get_dependencies(part)}
         steps = steps_of(index[last[0]])
         names = [key.name for key, factor in steps.items() if isinstance(key, Variable) and factor == 1]
         own = [name for name in names if name in seen.given.inames and not seen.given.inames[name].tags]

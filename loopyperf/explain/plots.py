@@ -4,7 +4,7 @@ Each function draws on the given axes, or on a new figure, and returns the figur
 matplotlib style.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from textwrap import fill
 from typing import Any, TypedDict
@@ -90,12 +90,6 @@ def _width_of(ax: Axes) -> float:
     return WITH_LABELS * ax.get_window_extent().width / _figure_of(ax).dpi
 
 
-def _in_lines(ax: Axes, names: Iterable[str]) -> list[str]:
-    """Return *names* wrapped for *ax*; numbers stay with their units."""
-    letters = max(LETTERS, int(LETTERS * _width_of(ax)))
-    return [fill(unbroken(name), letters).replace(UNBROKEN, " ") for name in names]
-
-
 def _note(ax: Axes, words: str) -> None:
     """Add *words* to the legend of *ax* as an entry without a marker."""
     ax.plot([], [], linestyle="none", label=words)
@@ -108,11 +102,12 @@ def with_legend(ax: Axes, *, grows: bool) -> Figure:
     """
     figure = _figure_of(ax)
     handles, labels = ax.get_legend_handles_labels()
+    letters = max(LETTERS, int(LETTERS * _width_of(ax)))
 
     def drawn(columns: int) -> Legend:
         legend = ax.legend(
             handles,
-            _in_lines(ax, labels),
+            [fill(unbroken(name), letters).replace(UNBROKEN, " ") for name in labels],  # numbers stay with their units
             # Anchored at the right end, because row names on the left leave room above them.
             loc="lower right",
             bbox_to_anchor=(1, 1),
@@ -318,10 +313,12 @@ def _roofs(every: Sequence[Roofline]) -> Iterator[tuple[str, Roofs]]:
 
 def _set_limits(ax: Axes, roofs: Sequence[Roofs], launches: Sequence[tuple[LaunchUnderRoofs, float]]) -> None:
     """Set limits that include all launches, ridge points and peaks."""
-    heights = [each for _, peaks in roofs for each in peaks.values()]
+    heights = [peak for _, peaks in roofs for peak in peaks.values()]
     heights += [height for launch, _ in launches for height in (launch.performance, launch.attainable)]
     highest = max(heights, default=1.0)
-    across = [max(peaks.values(), default=highest) / each for memories, peaks in roofs for each in memories.values()]
+    across = [
+        max(peaks.values(), default=highest) / bandwidth for memories, peaks in roofs for bandwidth in memories.values()
+    ]
     across += [each for launch, at in launches for each in (at, *launch.intensities.values())]
     ax.set_xlim(min(across, default=1.0) / MARGIN, max(across, default=1.0) * MARGIN)
     ax.set_ylim(min(heights, default=1.0) / MARGIN, highest * MARGIN)
@@ -330,18 +327,18 @@ def _set_limits(ax: Axes, roofs: Sequence[Roofs], launches: Sequence[tuple[Launc
 def _draw_roofs(ax: Axes, roofs: Mapping[str, Roofs]) -> None:
     """Draw the roofs within the limits of *ax*; the legend has the values of a single device."""
     left, right = ax.get_xlim()
-    kinds = [dict.fromkeys(name for each in roofs.values() for name in each[kind]) for kind in (0, 1)]
+    kinds = [dict.fromkeys(name for roof in roofs.values() for name in roof[kind]) for kind in (0, 1)]
     dashes = [dict(zip(names, cycle(DASHES))) for names in kinds]
     for color, (bandwidths, peaks) in roofs.items():
         highest = max(peaks.values(), default=ax.get_ylim()[1])
         start = highest / max(bandwidths.values(), default=highest / left)
         lines = [
-            (0, name, prefixed(each, "B/s"), [left, highest / each], [left * each, highest])
-            for name, each in bandwidths.items()
+            (0, name, prefixed(bandwidth, "B/s"), [left, highest / bandwidth], [left * bandwidth, highest])
+            for name, bandwidth in bandwidths.items()
         ]
         lines += [
-            (1, name, prefixed(each, "flop/s"), [start * each / highest, right], [each, each])
-            for name, each in peaks.items()
+            (1, name, prefixed(peak, "flop/s"), [start * peak / highest, right], [peak, peak])
+            for name, peak in peaks.items()
         ]
         for kind, name, value, across, up in lines:
             label = name if _width_of(ax) <= NARROW else f"{name}, {value}"
@@ -380,14 +377,14 @@ def _draw_launch(
     ax: Axes, launch: LaunchUnderRoofs, at: float, style: Style, label: str | None, *, names_memories: bool
 ) -> None:
     """Draw the marks of a launch; if it *names_memories*, those of other memories are in the legend."""
-    others = {memory: each for memory, each in launch.intensities.items() if each != at}
+    others = {memory: intensity for memory, intensity in launch.intensities.items() if intensity != at}
     height, color = launch.performance, style["color"]
     ax.plot(sorted([at, *others.values()]), [height] * (1 + len(others)), ":", color=color, linewidth=1)
     ax.plot([at, at], [height, launch.attainable], color=color, linewidth=1, marker="_", markevery=[1])
-    for marker, (memory, each) in zip(cycle(MARKERS[1:]), others.items()):
+    for marker, (memory, intensity) in zip(cycle(MARKERS[1:]), others.items()):
         hollow: Style = {**style, "marker": marker} if names_memories else style
         name = f"at {memory}" if names_memories else None
-        ax.plot([each], [height], **hollow, fillstyle="none", linestyle="none", label=name, zorder=3)
+        ax.plot([intensity], [height], **hollow, fillstyle="none", linestyle="none", label=name, zorder=3)
     filled = "none" if launch.predicted is None else "full"
     ax.plot([at], [height], **style, fillstyle=filled, linestyle="none", label=label, zorder=3)
 

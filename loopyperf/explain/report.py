@@ -22,7 +22,15 @@ from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.display import NoteKind, ReportText, Shown, without
 from loopyperf.errors import LoopyperfError, by_reason, in_short
 from loopyperf.explain.explain import DeviceChoices, explain, paragraphs
-from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table, reasons, shares_of_peak, traffic_table
+from loopyperf.explain.explanation import (
+    Explanation,
+    LineCost,
+    OnDevice,
+    accesses_table,
+    reasons,
+    shares_of_peak,
+    traffic_table,
+)
 from loopyperf.explain.plots import Figure, plot_roofline, with_legend
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.files import without_folders, write_file
@@ -43,34 +51,6 @@ except ImportError as error:
     raise LoopyperfError(
         f"reports need Jinja2 and Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
     ) from error
-
-
-def _without_folders(explanation: Explanation) -> Explanation:
-    """Return *explanation* with the folders of paths removed from reasons and notes.
-
-    The kernel's source and description are not changed, because they are the user's own.
-    """
-    devices = tuple(_on_device(on) for on in explanation.devices)
-    return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
-
-
-def _on_device(on: OnDevice) -> OnDevice:
-    estimates = {
-        name: replace(each, notes=tuple(map(without_folders, each.notes))) for name, each in on.estimates.items()
-    }
-    roofline = on.roofline and replace(on.roofline, notes=tuple(map(without_folders, on.roofline.notes)))
-    return replace(
-        on,
-        name=without_folders(on.name),
-        estimates=estimates,
-        refusals=_reasons(on.refusals),
-        roofline=roofline,
-        gaps=_reasons(on.gaps),
-    )
-
-
-def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
-    return {without_folders(name): without_folders(reason) for name, reason in refusals.items()}
 
 
 LIGHT, DARK = "default", "github-dark"
@@ -95,13 +75,13 @@ NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
 """matches names of device parameters, e.g. ``memory.DRAM.latency``"""
 CHART = (4.8, 3.4)
 """size in inches without the legend, chosen so that the text is legible on a phone"""
-SHOWN = 0.01
-"""share of the time, or of a peak; a smaller share has no bar"""
 
 
 def page_of(explanation: Explanation) -> str:
-    """Return *explanation* as a self-contained HTML document."""
-    explanation = _without_folders(explanation)
+    """Return *explanation* as a self-contained HTML document.
+
+    Paths are reduced to file names, except in the kernel's description, which is the user's own.
+    """
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
@@ -114,7 +94,7 @@ def page_of(explanation: Explanation) -> str:
         shares_of_peak=shares_of_peak,
         reasons=reasons,
         summaries={name: model.summary for name, model in MODELS.items()},
-        paragraphs=paragraphs(explanation.about),
+        paragraphs=[Markup(escape(paragraph)) for paragraph in paragraphs(explanation.about)],
         sizes=", ".join(_stated(explanation)),
         lines=list(_source(explanation)),
         amount=prefixed,
@@ -132,7 +112,7 @@ def page_of(explanation: Explanation) -> str:
 def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.finalize = _unbroken
+    environment.finalize = _published
     environment.filters.update(
         duration=duration,
         number=amount,
@@ -161,36 +141,33 @@ def _stated(explanation: Explanation) -> Iterator[str]:
 
 def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
     """Yield each source line with one cell per device, except other sources of costs that cost nothing."""
-    costs = [explanation.lines(on) for on in explanation.devices]
-    for number, line in enumerate(explanation.listing):
-        pairs = zip(explanation.devices, costs, strict=True)
-        cells = [_cell(on, line, each[number].seconds if each[number].parts else 0.0) for on, each in pairs]
-        if line.kind != "other" or any(cell["time"] for cell in cells):
-            yield {"line": line, "cells": cells}
+    for on_devices in zip(*map(explanation.lines, explanation.devices), strict=True):
+        cells = [_cell(on, cost) for on, cost in zip(explanation.devices, on_devices, strict=True)]
+        if on_devices[0].line.kind != "other" or any(cell["time"] for cell in cells):
+            yield {"line": on_devices[0].line, "cells": cells}
 
 
-def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
-    """Return the cell of a *line* on a device: its time and share as text, and its stalls."""
-    whole = float(on.estimate.seconds)
-    share = seconds / whole if whole else 0.0
-    is_shown = abs(share) >= SHOWN
+def _cell(on: OnDevice, cost: LineCost) -> Mapping[str, Any]:
+    """Return the cell of a line on a device: its time and share as text, and its stalls."""
+    time, percent = on.cost_in_words(cost.seconds)
+    share = cost.seconds / float(on.estimate.seconds) if time else 0.0
     return {
         "device": on.device,
-        "share": share if is_shown else 0.0,
-        "time": unbroken(duration(seconds)) if is_shown else "",
-        "percent": unbroken(in_percent(share)) if is_shown else "",
-        "waits": on.remarks_at(line.source),
+        "share": share,
+        "time": time,
+        "percent": percent,
+        "waits": on.remarks_at(cost.line.source),
     }
 
 
-def _unbroken(value: Any) -> Any:
-    """Return *value* with no-break spaces between numbers and units; markup is unchanged."""
-    return unbroken(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _published(value: Any) -> Any:
+    """Return *value* without folders, and with no-break spaces between numbers and units; markup is unchanged."""
+    return unbroken(without_folders(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _prose(words: str) -> Markup:
     """Return *words* as markup, with text in backticks as code and line breaks allowed in parameter names."""
-    marked = CODE.sub(r"<code>\1</code>", str(escape(unbroken(words))))
+    marked = CODE.sub(r"<code>\1</code>", str(escape(_published(words))))
     return Markup(NUMBER.sub(lambda found: found[0].replace(".", ".<wbr>"), marked))
 
 
@@ -211,7 +188,7 @@ def _coloured(line: SourceLine) -> str | Markup:
 
 def _roofline_chart(explanation: Explanation) -> Markup:
     """Return the rooflines of all devices in one chart."""
-    rooflines = {on.name: on.roofline for on in explanation.devices if on.roofline is not None}
+    rooflines = {without_folders(on.name): on.roofline for on in explanation.devices if on.roofline is not None}
     title = f"Roofline of {explanation.kernel} on {', '.join(on.device for on in explanation.devices)}"
     # The page replaces the default colors, so a user's matplotlib style must not apply.
     with style.context("default"):

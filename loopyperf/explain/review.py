@@ -61,11 +61,11 @@ def work_of(launch: TimedLaunch, utilization: Mapping[str, float]) -> tuple[Line
     """Return the work of each line on each resource; *utilization* is the share of peak by resource."""
     found: dict[tuple[str, str, str], tuple[float, float]] = {}
     for share, program in launch.shared():
-        for each, times, request in zip(program.graph.instructions, program.times, program.requests, strict=True):
-            executions = share * float(each.executions)
+        for insn, times, request in zip(program.graph.instructions, program.times, program.requests, strict=True):
+            executions = share * float(insn.executions)
             busy = {time.pipeline: executions * float(time.issue) for time in times} | {ISSUE: executions}
             for resource, cycles in busy.items():
-                key = each.label, resource, "" if request is None else f"{each.kind} {request.array}"
+                key = insn.label, resource, "" if request is None else f"{insn.kind} {request.array}"
                 number, before = found.get(key, (0.0, 0.0))
                 found[key] = number + executions, before + cycles
     every: dict[str, float] = {}
@@ -84,9 +84,9 @@ def lanes_of(machine: MachineLaunch) -> dict[str, float]:
     most = machine.representative.example.size
     for warps in machine.classes:
         lanes = active_lanes(warps, most)
-        for each, active in zip(warps.graph.instructions, lanes, strict=True):
-            executed, before = warps.warps * float(each.executions), found.get(each.source, (0.0, 0.0))
-            found[each.source] = before[0] + executed * active, before[1] + executed
+        for insn, active in zip(warps.graph.instructions, lanes, strict=True):
+            executed, before = warps.warps * float(insn.executions), found.get(insn.source, (0.0, 0.0))
+            found[insn.source] = before[0] + executed * active, before[1] + executed
     means = {source: active / executed for source, (active, executed) in found.items() if source and executed}
     return {source: mean for source, mean in means.items() if mean < FULL_OCCUPANCY * most}
 
@@ -125,7 +125,7 @@ StallReason = Literal["pipeline busy", "memory bandwidth", "memory latency", "de
 """stall reasons: a busy pipeline of the core; a busy memory level beyond the core; the result of a load; another
 result; other warps of the group; the issue limit"""
 STALLS: tuple[StallReason, ...] = get_args(StallReason)
-BUSY: tuple[StallReason, ...] = ("pipeline busy", "memory bandwidth")
+BUSY_STALLS: tuple[StallReason, ...] = ("pipeline busy", "memory bandwidth")
 """stall reasons that utilization already shows"""
 OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 
@@ -142,7 +142,7 @@ class Waiting:
     @property
     def total(self) -> dict[StallReason, float]:
         """Return the share of each stall reason, largest first."""
-        found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in STALLS}
+        found = {cause: sum((waits.get(cause, 0.0) for waits in self.by_source.values()), 0.0) for cause in STALLS}
         order: list[StallReason] = sorted(STALLS, key=lambda cause: -found[cause])
         return {cause: found[cause] for cause in order if found[cause]}
 
@@ -158,11 +158,11 @@ def waiting_of(launch: TimedLaunch) -> Waiting:
     found: dict[str, dict[StallReason, float]] = {}
     for cause, rows, begin, end in _waits(launch, scenario, trace, instructions):
         ticks = np.bincount(trace[rows, PLACE], weights=(end - begin)[rows], minlength=len(instructions))
-        for place in np.flatnonzero(ticks):
-            own = found.setdefault(instructions[place].label, {})
-            own[cause] = own.get(cause, 0.0) + float(ticks[place])
+        for index in np.flatnonzero(ticks):
+            own = found.setdefault(instructions[index].label, {})
+            own[cause] = own.get(cause, 0.0) + float(ticks[index])
     every = sum(sum(own.values()) for own in found.values()) or 1.0
-    return Waiting({source: {cause: each / every for cause, each in own.items()} for source, own in found.items()})
+    return Waiting({source: {cause: ticks / every for cause, ticks in own.items()} for source, own in found.items()})
 
 
 def _waits(
@@ -170,9 +170,9 @@ def _waits(
 ) -> Iterator[tuple[StallReason, NDArray[np.bool_], Ticks, Ticks]]:
     """Yield each stall reason with a mask of the issues that waited for it, and the start and end times."""
     loads = _loads(launch)
-    is_load = np.array([_identity(each) in loads for each in instructions], dtype=bool)
+    is_load = np.array([_identity(insn) in loads for insn in instructions], dtype=bool)
     shared = {name for name in scenario.subsystems if is_of_device(name, launch)}
-    is_shared = np.array([each.subsystem in shared for each in instructions], dtype=bool)
+    is_shared = np.array([insn.subsystem in shared for insn in instructions], dtype=bool)
     of_shared = is_shared[trace[:, PLACE]]
     of_memory = (trace[:, SOURCE] >= 0) & is_load[np.maximum(trace[:, SOURCE], 0)]
     for cause, start, until in stalls(trace):
@@ -189,10 +189,10 @@ def _waits(
 def _loads(launch: TimedLaunch) -> frozenset[tuple[str, str, int | None]]:
     """Return the identities of loads from beyond the core; parts of a load on several pipelines share one identity."""
     return frozenset(
-        _identity(each)
+        _identity(insn)
         for _, program in launch.shared()
-        for each in program.graph.instructions
-        if each.kind == Opcode.LOAD and each.subsystem in OF_MEMORY
+        for insn in program.graph.instructions
+        if insn.kind == Opcode.LOAD and insn.subsystem in OF_MEMORY
     )
 
 
@@ -251,18 +251,27 @@ class Traffic:
         return self.moved.get(DRAM, 0.0) / self.compulsory if self.compulsory else 1.0
 
 
+def bytes_moved(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
+    """Yield (direction, memory level, bytes) of each access in all executions; ``"local"`` is that of a group."""
+    warps = warps_of(launch)
+    for executions, insn, request in launch.requested():
+        if request.served is None:
+            yield insn.kind, "local", executions * request.wavefronts * WAVEFRONT * warps
+        for level, sectors in request.reaching.items():
+            yield insn.kind, level, executions * sectors * SECTOR * warps
+
+
 def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
     """Return the memory traffic of all executions of *launch*."""
-    warps = warps_of(launch)
     moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
     local = 0.0
-    for executions, each, request in launch.requested():
-        if request.served is None:
-            local += executions * request.wavefronts * WAVEFRONT * warps
-        for level, sectors in request.reaching.items():
-            moved[each.kind][level] = moved[each.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
+    for kind, level, nbytes in bytes_moved(launch):
+        if level == "local":
+            local += nbytes
+        else:
+            moved[kind][level] = moved[kind].get(level, 0.0) + nbytes
     found = Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
-    caches = [each for each in launch.device.memory if each.per == Per.DEVICE and each.name != DRAM and each.size]
+    caches = [level for level in launch.device.memory if level.per == Per.DEVICE and level.name != DRAM and level.size]
     if found.excess <= EQUAL_TRAFFIC or not caches:
         return found
     at_once = min(launch.execution.concurrent_groups, launch.execution.total_groups) * launch.device.needed("cores")
@@ -391,13 +400,13 @@ def accesses_of(machine: MachineLaunch, launch: TimedLaunch) -> tuple[AccessRevi
     """Return the accesses of *launch*, those with most sectors or wavefronts first."""
     sources = machine.representative.accesses
     found: dict[tuple[str, str, str, str], list[tuple[float, Request, float, float]]] = {}
-    for executions, each, request in launch.requested():
-        source = None if each.origin is None else sources.get(each.origin)
+    for executions, insn, request in launch.requested():
+        source = None if insn.origin is None else sources.get(insn.origin)
         profile = None
-        if source is not None and not source.refusal and each.dtype:
-            profile = source.wider.get(each.bits, source.profile)
+        if source is not None and not source.refusal and insn.dtype:
+            profile = source.wider.get(insn.bits, source.profile)
         sectors, wavefronts = _fewest(request, profile)
-        key = each.label, each.kind, request.array, each.subsystem
+        key = insn.label, insn.kind, request.array, insn.subsystem
         found.setdefault(key, []).append((executions, request, sectors, wavefronts))
     rows = [_access(*key, every) for key, every in found.items()]
     return tuple(sorted(rows, key=lambda row: -row.executions * max(row.sectors, row.wavefronts)))
@@ -419,7 +428,7 @@ def _access(
     shares = [number / executions if executions else 0.0 for number, *_ in every]
 
     def mean(numbers: Iterable[float]) -> float:
-        return sum(share * number for share, number in zip(shares, numbers, strict=True))
+        return sum(share * value for share, value in zip(shares, numbers, strict=True))
 
     served = next((request.served for _, request, *_ in every if request.served is not None), None)
     sectors = mean(request.sectors for _, request, *_ in every)

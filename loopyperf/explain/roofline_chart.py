@@ -12,7 +12,7 @@ S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and
 Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,9 +23,9 @@ from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.display import Note, NoteKind, ReportText, Table, Tabular, called, kind_of, without
 from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError
+from loopyperf.explain.review import bytes_moved
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel import Program
-from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.analytic import analytic_cycles
 from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.models.roofline import cycles as roofline_cycles
@@ -56,7 +56,6 @@ MULTIPLY_ADDS, SPECIAL, ISSUE_LIMIT = "{} multiply-adds", "special functions", "
 """names of peaks; the first is a format for the data type"""
 OF_MULTIPLY_ADDS = frozenset({Opcode.ADD, Opcode.MUL, Opcode.FMA})
 """opcodes limited by the peak of multiply-adds"""
-OF_ALL_LANES = "flop counts include lanes that are masked off by conditions"
 TOUCHING = 0.1
 """relative tolerance for a memory's busy time to count as the bound, because uneven groups per core make it differ"""
 PredictedLaunch = tuple[float, tuple[str, ...]]
@@ -157,8 +156,8 @@ class Roofline(Tabular):
 
     def report_text(self) -> ReportText:
         """Return the launches with their bounds, and the roofs."""
-        roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
-        roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
+        roofs = [(name, prefixed(bandwidth, "B/s")) for name, bandwidth in self.bandwidths.items()]
+        roofs += [(name, prefixed(peak, "flop/s")) for name, peak in self.peaks.items()]
         return ReportText(
             question=f"roofline of {called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} without launch overhead",
@@ -170,47 +169,49 @@ class Roofline(Tabular):
     @property
     def _seconds(self) -> str:
         """Return the predicted time of all launches, if all are predicted, and the lower bound."""
-        at_least = f"at least {duration(sum(each.seconds for each in self.launches))}"
-        known = [each.predicted for each in self.launches if each.predicted is not None]
+        at_least = f"at least {duration(sum(launch.seconds for launch in self.launches))}"
+        known = [launch.predicted for launch in self.launches if launch.predicted is not None]
         if len(known) < len(self.launches):
             return at_least
         return f"{duration(sum(known))} predicted by {self.model}, {at_least}"
 
     def _launches(self) -> Table:
         """Return the table of predicted times, lower bounds and bounds of the launches."""
-        headings = ("launch", "bound by", "roof", "predicted", "lower bound", "share")
-        return Table(headings, [_times(each) for each in self.launches], text=3)
+        rows = [
+            (
+                launch.name,
+                launch.bound,
+                launch.roof or "none",
+                "" if launch.predicted is None else duration(launch.predicted),
+                duration(launch.seconds),
+                "" if launch.share is None else in_percent(launch.share),
+            )
+            for launch in self.launches
+        ]
+        return Table(("launch", "bound by", "roof", "predicted", "lower bound", "share"), rows, text=3)
 
     def _of_memories(self) -> Table:
         """Return the table of performance and intensities, or of traffic if no launch does any flop."""
         memories = tuple(self.bandwidths)
-        if not any(each.flops for each in self.launches):
-            moved = [(each.name, *_moved(each, memories)) for each in self.launches]
-            return Table(("launch", *(f"traffic, {name}" for name in memories)), moved)
-        rows = [(each.name, *_performances(each), *_intensities(each, memories)) for each in self.launches]
-        return Table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
+        if not any(launch.flops for launch in self.launches):
+            moved = [{name: prefixed(nbytes, "B") for name, nbytes in launch.moved.items()} for launch in self.launches]
+            traffic = [(launch.name, *map(of.get, memories)) for launch, of in zip(self.launches, moved, strict=True)]
+            return _table(("launch", *(f"traffic, {name}" for name in memories)), traffic)
+        rows = [
+            (
+                launch.name,
+                prefixed(launch.performance, "flop/s") if launch.flops and launch.predicted is not None else None,
+                prefixed(launch.attainable, "flop/s") if launch.flops else None,
+                *({name: f"{ratio:.3g}" for name, ratio in launch.intensities.items()}.get(name) for name in memories),
+            )
+            for launch in self.launches
+        ]
+        return _table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
 
 
-def _times(launch: LaunchUnderRoofs) -> tuple[str, ...]:
-    predicted = "" if launch.predicted is None else duration(launch.predicted)
-    share = "" if launch.share is None else in_percent(launch.share)
-    return launch.name, launch.bound, launch.roof or "none", predicted, duration(launch.seconds), share
-
-
-def _performances(launch: LaunchUnderRoofs) -> tuple[str, str]:
-    if not launch.flops:
-        return "", ""
-    predicted = "" if launch.predicted is None else prefixed(launch.performance, "flop/s")
-    return predicted, prefixed(launch.attainable, "flop/s")
-
-
-def _moved(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
-    return (prefixed(launch.moved[memory], "B") if memory in launch.moved else "" for memory in memories)
-
-
-def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
-    found = launch.intensities
-    return (f"{found[memory]:.3g}" if memory in found else "" for memory in memories)
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Table:
+    """Return a table with an empty cell for each None."""
+    return Table(headings, [tuple(cell or "" for cell in row) for row in rows])
 
 
 def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> Roofline:
@@ -221,7 +222,8 @@ def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> R
 
     Raises :class:`MissingNumberError` if the device lacks a parameter that the roofs need.
     """
-    roofs = _Roofs(_device_of(kernel))
+    devices = (launch.device for launch in kernel.launches)  # that with the bandwidth of the largest traffic
+    roofs = _Roofs(max(devices, key=lambda each: each.level(DRAM).sustained_bandwidth or 0, default=kernel.device))
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     predicted = [_predicted(launch, model, predict) for launch in kernel.launches]
     pairs = zip(kernel.launches, predicted, strict=True)
@@ -243,12 +245,6 @@ def _predicted(launch: TimedLaunch, model: str, predict: LaunchPredictor) -> tup
 
 
 # {{{ the device
-
-
-def _device_of(kernel: TimedProgram) -> Device:
-    """Return the device with the highest bandwidth that the traffic of any launch reaches."""
-    devices = (launch.device for launch in kernel.launches)
-    return max(devices, key=lambda each: each.level(DRAM).sustained_bandwidth or 0, default=kernel.device)
 
 
 class _Roofs:
@@ -315,16 +311,16 @@ def _under_roofs(
     peaks: Collection[str],
     predicted: float | None,
 ) -> LaunchUnderRoofs:
-    groups = launch.all_groups * launch.times
-    flops = sum(executions * _flops(each) for executions, each, _ in launch.executed()) * groups * launch.work_items
+    work_items = launch.all_groups * launch.times * launch.work_items
+    flops = sum(executions * _flops(insn) for executions, insn, _ in launch.executed()) * work_items
     moved: dict[str, float] = {}
-    for level, of_warp in _moved_by_warp(launch):
-        memory = roofs.memory(level)
-        moved[memory] = moved.get(memory, 0.0) + of_warp * groups * launch.warps_per_group
+    for _, level, nbytes in bytes_moved(launch):
+        if nbytes > 0:
+            moved[roofs.memory(level)] = moved.get(roofs.memory(level), 0.0) + nbytes
     busy = cached_for_launch(launch, LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
     seconds = analytic_cycles(roofline_cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
-    slopes = {memory: moved[memory] / each for memory, each in bandwidths.items() if memory in moved}
+    slopes = {memory: moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved}
     peak = _peak_of(launch, bound, peaks)
     nearest = max(slopes, key=lambda name: slopes[name], default="")
     is_touched = not peak and slopes.get(nearest, 0.0) > (1 - TOUCHING) * seconds
@@ -345,9 +341,9 @@ def _peak_of(launch: TimedLaunch, bound: str, peaks: Collection[str]) -> str:
     if bound == ISSUE:
         return ISSUE_LIMIT
     found: dict[str, float] = {}
-    for executions, each, times in launch.executed():
-        if (flops := _flops(each)) and any(time.pipeline == bound for time in times):
-            name = MULTIPLY_ADDS.format(each.dtype) if each.kind in OF_MULTIPLY_ADDS else SPECIAL
+    for executions, insn, times in launch.executed():
+        if (flops := _flops(insn)) and any(time.pipeline == bound for time in times):
+            name = MULTIPLY_ADDS.format(insn.dtype) if insn.kind in OF_MULTIPLY_ADDS else SPECIAL
             found[name] = found.get(name, 0.0) + executions * flops
     known = [name for name in found if name in peaks]
     return max(known, key=lambda name: found[name], default=next(iter(peaks), "") if found else "")
@@ -356,15 +352,6 @@ def _peak_of(launch: TimedLaunch, bound: str, peaks: Collection[str]) -> str:
 def _flops(instruction: Instruction) -> int:
     is_counted = instruction.dtype.startswith("f") and not instruction.is_idle
     return FLOPS.get(instruction.kind, 0) if is_counted else 0
-
-
-def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
-    """Yield (memory level, bytes) for each access of the mean warp."""
-    for executions, _, request in launch.requested():
-        if request.served is None:
-            yield "local", executions * request.wavefronts * WAVEFRONT
-        reached = request.reaching.items()
-        yield from ((level, executions * sectors * SECTOR) for level, sectors in reached if sectors > 0)
 
 
 # }}}
@@ -468,7 +455,12 @@ def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) 
 
     def find() -> Roofline:
         kernel = by.timing(case)
-        found = roofline_of(kernel, by.model, _without_launching(by, kernel))
+
+        def predict(launch: TimedLaunch) -> PredictedLaunch:
+            answer = by.time(kernel.alone(launch))
+            return answer.executing, tuple(without(answer.notes, NoteKind.NO_INTERVAL, NoteKind.LAUNCH_OVERHEAD))
+
+        found = roofline_of(kernel, by.model, predict)
         every = dict.fromkeys([*found.notes, *by.notes, *by.machine(case).notes])
         return replace(found, notes=tuple(Note(kind_of(note), note) for note in every))
 
@@ -483,13 +475,3 @@ def _of_device(given: Predictor) -> DevicePredictor:
         f"a roofline needs the time of each launch, which {given.model!r} does not predict; pass a predictor of "
         f"{SIMULATED!r} or another model with device parameters"
     )
-
-
-def _without_launching(by: DevicePredictor, kernel: TimedProgram) -> LaunchPredictor:
-    """Return a function that predicts a launch of *kernel*, without launch overhead."""
-
-    def predict(launch: TimedLaunch) -> PredictedLaunch:
-        answer = by.time(kernel.alone(launch))
-        return answer.executing, tuple(without(answer.notes, NoteKind.NO_INTERVAL, NoteKind.LAUNCH_OVERHEAD))
-
-    return predict

@@ -19,7 +19,6 @@ from loopyperf.models.result import Estimate
 from loopyperf.models.timing import notes_of
 from loopyperf.pipeline import Profile, execution_profile
 from loopyperf.pipeline.profiling import Track, trace_document
-from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.predict.estimate import shown_estimate
 from loopyperf.predict.on_device import simulator_of
 from loopyperf.predict.predictor import Predictor
@@ -153,13 +152,9 @@ class Trace(Tabular):
             "notes": list(self.notes),
         }
 
-    def to_json(self) -> str:
-        """Return the document, for a file that ui.perfetto.dev opens."""
-        return json.dumps(self.document, ensure_ascii=False)
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the document to *path*; raises :class:`ParameterError` if writing fails."""
-        write_file("the trace", path, self.to_json())
+        """Write the document to *path*, for ui.perfetto.dev; raises :class:`ParameterError` if writing fails."""
+        write_file("the trace", path, json.dumps(self.document, ensure_ascii=False))
 
     def report_text(self) -> ReportText:
         """Return the drawn cycles, instructions and groups of each launch."""
@@ -273,12 +268,11 @@ def trace(
     launches = kernel.launches
     clock = simulator.parameters.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))
-    traces = tuple(_traced(launch, most, clock) for launch in launches)
-    summaries = [sentence for each in traces for sentence in each.summary]
+    explicit = [explicit_part(launch, most // EVENTS_PER_ISSUE) for launch in launches]
+    traces = tuple(
+        LaunchTrace(launch.name, part, launch.execution.total_groups, launch.times, clock, most)
+        for launch, part in zip(launches, explicit, strict=True)
+    )
+    summaries = [sentence for trace in traces for sentence in trace.summary]
     notes = dict.fromkeys([*summaries, *notes_of(kernel)])
     return Trace(kernel.kernel, dict(case.sizes), by.device, traces, tuple(notes), estimate, dict(typical or {}))
-
-
-def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:
-    explicit = explicit_part(launch, most // EVENTS_PER_ISSUE)
-    return LaunchTrace(launch.name, explicit, launch.execution.total_groups, launch.times, clock, most)

@@ -19,14 +19,14 @@ from tests.small_campaign import write_kernel_files
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 PREDICTION = Prediction("k", {"n": 1}, 1e-6, 1.1e-6)
-SYNTHETIC = ("--backend", "synthetic")
+SYNTHETIC = ("--backend", "opencl")
 
 
 @pytest.fixture(autouse=True)
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register the backend ``synthetic``, and ``parts``, which executes parts of kernels."""
-    more = {"synthetic": ("tests.small_campaign", "device"), "parts": ("tests.parts_backend", "device")}
-    monkeypatch.setattr(backends, "BACKENDS", {**backends.BACKENDS, **more})
+    """Replace the backend ``opencl`` by a synthetic one, and ``cuda`` by one that executes parts of kernels."""
+    others = {"opencl": ("tests.small_campaign", "device"), "cuda": ("tests.parts_backend", "device")}
+    monkeypatch.setattr(backends, "BACKENDS", {**backends.BACKENDS, **others})
 
 
 @pytest.fixture
@@ -157,20 +157,20 @@ def test_train_from_an_archive_needs_no_device(kernels: Path, tmp_path: Path):
 def test_error_of_the_sampled_model_is_learned_in_three_commands(kernels: Path, tmp_path: Path):
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
     archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
-    measured = run("calibrate", "--backend", "parts", "--kernels", kernels, "--archive", archive, "--output", fit)
+    measured = run("calibrate", "--backend", "cuda", "--kernels", kernels, "--archive", archive, "--output", fit)
     refused = run("train", archive, "--kernels", kernels, "--base", "sampled")
     assert (measured.exit_code, refused.exit_code) == (0, 1)
     assert refused.stderr.startswith("Error: base 'sampled' needs samples")
     assert "`loopyperf calibrate --samples`" in " ".join(refused.stderr.split())
     sampled = run(
-        "calibrate", "--backend", "parts", "--kernels", kernels, "--archive", archive, "--output", fit, "--samples"
+        "calibrate", "--backend", "cuda", "--kernels", kernels, "--archive", archive, "--output", fit, "--samples"
     )
     assert (sampled.exit_code, sampled.stderr) == (0, "")
     trained = run("train", archive, "--kernels", kernels)
     assert (trained.exit_code, trained.stderr) == (0, "")
     assert "residual model of arithmetic-device-1: svr on sampled, from " in trained.stdout
     assert trained.stdout.endswith("source: loopyperf calibrate\n")
-    arguments = ("estimate", DOUBLED, "--set", "n=100000", "--backend", "parts", "--json")
+    arguments = ("estimate", DOUBLED, "--set", "n=100000", "--backend", "cuda", "--json")
     result = json.loads(run(*arguments, "--model", "learned", "--device", "arithmetic-device-1").stdout)
     alone = json.loads(run(*arguments, "--model", "sampled").stdout)
     # All groups take a quarter longer than predicted from the sampled ones.

@@ -107,19 +107,3 @@ def test_completion_ignores_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "file").touch()
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
     assert completions("loopyperf estimate matmul.py:tiled --device amd") == ["file,amd"]
-
-
-@pytest.mark.parametrize(
-    ("name", "registers"), [("zsh", "compdef _loopyperf_completion"), ("fish", "complete --no-files")]
-)
-def test_zsh_and_fish_get_their_own_scripts(name: str, registers: str, shell: dict[str, str]) -> None:
-    assert f"_LOOPYPERF_COMPLETE={name}_source loopyperf" in documented(name)
-    done = subprocess.run(
-        ["loopyperf"],
-        env={**shell, "_LOOPYPERF_COMPLETE": f"{name}_source"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert registers in done.stdout
-    assert done.stderr == ""

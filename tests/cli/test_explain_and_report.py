@@ -44,22 +44,6 @@ def test_explain_prints_first_screen_and_source_within_80_columns(monkeypatch: p
         assert any(words in line for line in lines), words
 
 
-def test_details_show_all_models_and_the_roofline(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = run("explain", CHAIN, *OPTIONS, "--details").stdout.splitlines()
-    assert max(len(line) for line in lines if len(line.split()) > 1) <= 80
-    for words in (
-        "Notes (of all models, unless a model is named)",
-        "Models",
-        "Roofline",
-        "f32 multiply-adds",
-        "local and L1 12.6 MB, L2 12.6 MB, DRAM 8.39 MB",
-        "Model assumptions",
-        "weighted sum of counts; nothing overlaps",
-    ):
-        assert any(words in line for line in lines), words
-
-
 def test_kernel_that_executes_nothing_is_explained(tmp_path: Path):
     file = tmp_path / "nothing.py"
     file.write_text(
@@ -88,15 +72,6 @@ def test_requested_model_is_shown_first():
     options = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
     shown = run("explain", CHAIN, *options, "--model", "gpuperf").stdout
     assert "(nvidia-v100), model gpuperf: " in shown
-
-
-def test_notes_are_not_repeated():
-    # The roofline has the same notes as the models.
-    options = ("--set", "n=4096", "--device", "amd-r9-fury", "--details")
-    printed = " ".join(run("explain", CHAIN, *options).stdout.split())
-    assert "Missing" not in printed
-    assert printed.count("assumed throughputs of amd-r9-fury: ") == 1
-    assert printed.count("DRAM 136 cycles (as on amd-r9-380)") <= 3  # of models that use all latencies or some
 
 
 def test_explain_starts_with_the_dedented_docstring(tmp_path: Path):
@@ -144,17 +119,6 @@ def test_json_of_report_is_the_explanation_with_its_path(tmp_path: Path):
     assert result == {"path": str(page), **json.loads(run("explain", *options).stdout)}
 
 
-def test_page_is_named_after_the_kernel_and_keeps_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    options = ("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
-    assert run(*options).stdout.endswith("\nreport: chain.html\n")
-    assert run(*options).exit_code == 0
-    (tmp_path / "chain.html").write_text("mine", encoding="utf-8")
-    refused = run(*options)
-    assert refused.exit_code == 1
-    assert "chain.html exists and was not written by loopyperf" in refused.stderr
-
-
 def test_open_option_opens_the_page_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     opened: list[str] = []
     monkeypatch.setattr("click.launch", opened.append)
@@ -172,16 +136,3 @@ def test_model_of_a_fit_uses_its_weights_and_is_shown_first(command: str, tmp_pa
     options = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", tmp_path / "fit.json")
     (on,) = json.loads(run(command, CHAIN, *options, *output, "--json").stdout)["devices"]
     assert (on["device"], on["first"], on["estimates"]["linear"]["seconds"]) == ("nvidia-v100", "linear", 4.0)
-
-
-def test_unwritable_page_and_unknown_device_give_one_line(tmp_path: Path):
-    options = ("--set", "n=4096", "--only", "roofline")
-    for arguments, words in (
-        (("report", CHAIN, *options, "--device", "nvidia-a100", "-o", tmp_path), f"{tmp_path}: it is a folder"),
-        (("report", CHAIN, *options, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
-        (("explain", CHAIN, *options, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
-    ):
-        refused = run(*arguments)
-        assert refused.exit_code == 1
-        assert words in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1

@@ -13,7 +13,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.cli import main, measuring
-from loopyperf.cli.progress import GOES_ON
+from loopyperf.cli.progress import RESUME_NOTE
 from tests.cli.runner import run
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_interrupted_campaign_says_how_to_resume(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, works, interrupted)
     ended = run(command)
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {GOES_ON}\n")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {RESUME_NOTE}\n")
 
 
 def run_with_module(module: str, source: str, folder: Path) -> subprocess.CompletedProcess[str]:

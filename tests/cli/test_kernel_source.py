@@ -60,14 +60,6 @@ def test_invalid_kernel_is_reported_before_an_unknown_device(tmp_path: Path):
         assert (refused.exit_code, refused.stderr) == (1, f"Error: {words}\n")
 
 
-def test_unknown_device_is_reported_with_and_without_a_model():
-    for model in ((), ("--model", "pipeline")):
-        refused = run("estimate", f"{KERNELS}:doubled", "--set", "n=1024", "--device", "nvidia-v10", *model)
-        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
-        assert "'nvidia-v10'" in refused.stderr
-        assert "nearest: nvidia-v100, " in refused.stderr
-
-
 def test_error_for_an_unknown_name_lists_the_names_in_the_file(tmp_path: Path):
     file = tmp_path / "same_names.py"
     file.write_text(

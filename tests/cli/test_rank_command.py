@@ -74,7 +74,6 @@ def test_bounds_skip_variants_that_cannot_be_fastest(file: Path):
     ("name", "words"),
     [
         ("none", "no variants to rank"),
-        ("nothing", "has no 'nothing'; it defines: variants, too_large, none, pairs"),
         ("doubled", "is a single kernel; give several values of an argument"),
     ],
 )

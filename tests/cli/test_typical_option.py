@@ -70,22 +70,6 @@ def test_error_without_typical_names_the_option_and_variable(tmp_path: Path) -> 
     assert (refused.exit_code, "(option --typical j=VALUE)" in refused.output) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["j"], "a typical value must be NAME=VALUE, e.g. j=27; got 'j'"),
-        (["=3"], "a typical value must be NAME=VALUE, e.g. j=27; got '=3'"),
-        (["j=many"], "a typical value must be a number, got 'j=many'"),
-        (["j=1", "j=2"], "j is given twice"),
-    ],
-)
-def test_invalid_typical_values_are_refused(tmp_path: Path, settings: list[str], message: str) -> None:
-    extra = (word for each in settings for word in ("--typical", each))
-    refused = run_on_rows(tmp_path, "estimate", "--model", "roofline", *extra)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"Error: Invalid value for '--typical': {message} ")
-
-
 def test_condition_may_contain_an_equals_sign() -> None:
     option = next(each for each in program.commands["estimate"].params if each.name == "typical")
     context = click.Context(program.commands["estimate"])

@@ -85,7 +85,7 @@ def test_unknown_backend_is_a_usage_error():
     for words in (("calibrate", "--backend", "metal"), ("estimate", DOUBLED, "--backend", "replay")):
         refused = run(*words)
         assert (refused.exit_code, refused.stdout) == (2, "")
-        assert f"unknown backend '{words[-1]}'; choose cuda or opencl" in refused.stderr
+        assert f"'{words[-1]}' is not one of 'cuda', 'opencl'" in refused.stderr
 
 
 def test_invalid_values_are_usage_errors():
@@ -94,6 +94,8 @@ def test_invalid_values_are_usage_errors():
         (("rank", DOUBLED, "--time-limit", "0"), "Invalid value for '--time-limit': "),
         (("rank", DOUBLED, "--time-limit", "soon"), "Invalid value for '--time-limit': "),
         (("train", "nowhere.jsonl", "--base", "learned"), "'learned' is not one of 'sampled', 'overlap', 'linear', "),
+        (("estimate", DOUBLED, "--typical", "j=many"), "a typical value must be a number, got 'j=many'"),
+        (("estimate", DOUBLED, "--typical", "j=1", "--typical", "j=2"), "j is given twice"),
         (("estimate", KERNELS), f"{kernel}{KERNELS!r}"),
         (("explain", f"{KERNELS}:"), f"{kernel}'{KERNELS}:'"),
         (("rank", ":doubled"), f"{kernel}':doubled'"),

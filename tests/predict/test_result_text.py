@@ -135,7 +135,6 @@ def test_models_below_the_roofline_are_listed() -> None:
     (on,) = lpp.explain(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **OPTIONS).devices
     assert on.estimates["gpumech-rr"].seconds < on.estimates["roofline"].seconds <= on.estimates["pipeline"].seconds
     assert on.under_the_roof.startswith("gpumech-rr predicts less than the ")
-    assert [name for name in on.estimates if on.is_under_the_roof(name)] == ["gpumech-rr"]
     assert on.under_the_roof.endswith("of the roofline: it does not include all effects of the roofline")
     compared = lpp.compare(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **OPTIONS)
     assert "gpumech-rr predicts less than the " in " ".join(str(compared).split())

@@ -19,10 +19,11 @@ from matplotlib.figure import Figure
 import loopyperf as lpp
 from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError
+from loopyperf.explain.explanation import accesses_table, shares_of_peak
 from loopyperf.explain.report import Report, embedded
 from loopyperf.files import without_folders
 from loopyperf.models.result import Alternative
-from loopyperf.units import duration, prefixed
+from loopyperf.units import duration, in_percent, prefixed
 from tests.explain.pages.report_kernels import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 from tests.kernels import floats, integers, make_kernel
 
@@ -101,7 +102,7 @@ def test_policy_allows_only_the_script_of_the_page(html: str):
 
 
 def test_page_shows_every_estimate_finding_and_reason(html: str):
-    text = " ".join(" ".join(Page(html).texts).split())
+    text = " ".join("".join(Page(html).texts).split())
     for words in ("chain", "b, then c", "no device called 'nobodys-device'; nearest"):
         assert words in text
     found = lpp.explain(two_launches(), n=2**20, device=DEVICES, models=MODELS)
@@ -113,7 +114,14 @@ def test_page_shows_every_estimate_finding_and_reason(html: str):
         for finding in on.diagnosis.findings[:3]:
             assert finding.evidence in text
             assert all(line in text for line in finding.recipe.how)
-        traffic = on.diagnosis.longest.traffic
+        longest, terms = on.diagnosis.longest, on.diagnosis.words
+        bars = [(each.name, in_percent(each.share)) for each in shares_of_peak(longest, terms)]
+        accesses = accesses_table(longest, terms).rows
+        stalls = () if longest.waiting is None else longest.waiting.total.items()
+        for words in (*bars, *accesses, *((cause, in_percent(share)) for cause, share in stalls)):
+            assert all(str(each) in text for each in words)
+        assert all(note.removeprefix("no prediction interval: ") in text for note in on.estimate.notes)
+        traffic = longest.traffic
         assert all(prefixed(each, "B") in text for each in (*traffic.loaded.values(), *traffic.stored.values()) if each)
 
 
