@@ -15,10 +15,9 @@ variants does not change their order. If the fit lacks these errors, the uᵢ ar
 import heapq
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, hypot, inf, log, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.models.result import DEVIATIONS, LEVEL, Estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.search.task import LOOKED_AT, Sizes, Task, Unanswered
-from loopyperf.search.variants import Variant, check_share
+from loopyperf.search.variants import OfChoice, Variant, check_share
 from loopyperf.units import number_of
 
 ROUNDING = 1e-9
@@ -70,7 +69,7 @@ class Cascade:
     """predictors of bounds, cheapest first, then of the model"""
     variants: Sequence[Variant]
     sizes: Sizes
-    typical: Mapping[str, Any] | None
+    typical: OfChoice
     top: int | None
     """number of fastest variants to find; None for all"""
     failures: dict[str, str] = field(default_factory=dict[str, str])

@@ -9,14 +9,16 @@ from typing import Any
 
 from loopyperf.errors import ArchiveError, BackendError, LoopyperfError, one_line
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.arguments import TOLERANCE, verify
+from loopyperf.measurement.arguments import TOLERANCE, generated_indices_note, verify
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.drift_monitor import DriftMonitor, measured
 from loopyperf.measurement.environment import Array
 from loopyperf.measurement.records import Decision, Measurement
 from loopyperf.predict.sampled import made_case
 from loopyperf.search.task import accepted_sizes
-from loopyperf.search.variants import Variant
+from loopyperf.search.variants import OfChoice, Variant
+from loopyperf.stages.cache_keys import content_key
+from loopyperf.stages.case import prepared
 
 MAX_LEADERS = 4
 """points that are measured again in turns"""
@@ -57,7 +59,7 @@ class Measuring:
         archive: Archive,
         space: str,
         sizes: Mapping[str, Any],
-        arguments: Mapping[str, Any] | None,
+        arguments: OfChoice,
         reference: Mapping[str, Array] | None,
     ) -> None:
         """Measure on *machine* into *archive*.
@@ -80,11 +82,21 @@ class Measuring:
             if measurement.kind == "measurement":
                 self._takes.setdefault(measurement.label, []).append(measurement.samples)
         self.failures = {each.label: each.failure for each in archive.decisions if each.failure}
+        self._kernels = {each.label: each.kernel for each in archive.decisions if each.kernel}
+        self.notes: dict[str, None] = {}
 
     @property
     def seconds(self) -> dict[str, float]:
         """Return name -> least seconds of each measured point."""
         return {name: min(map(self._protocol.measured_time, takes)) for name, takes in self._takes.items()}
+
+    def check_kernel(self, variant: Variant) -> None:
+        """Raise :class:`ArchiveError` if the times of *variant* in the archive are of another kernel."""
+        known = self._kernels.get(variant.name)
+        if known is not None and content_key(variant.program()) not in (None, known):
+            raise ArchiveError(
+                f"{self._archive.path} has the time of another kernel at {variant.name}; pass another path"
+            )
 
     def measure(self, variant: Variant, predicted: float, regret: float | None, first: Variant | None) -> None:
         """Measure *variant*, which took *predicted* seconds by prediction when *regret* might remain.
@@ -106,6 +118,8 @@ class Measuring:
             if (failed := self._cases.pop(variant.name, None)) is not None:
                 failure = failure.removeprefix(f"{failed}: ")  # so that equal reasons are shown once
             self.failures[variant.name] = failure
+            if not self._takes:  # the arguments or the reference may be wrong, so a resumed tuning tries again
+                return
         self._archive.append_decision(
             Decision(
                 run=self._archive.run.id,
@@ -114,6 +128,7 @@ class Measuring:
                 predicted=predicted,
                 regret=regret,
                 failure=failure,
+                kernel=self._kernels.get(variant.name, ""),
                 taken=datetime.now(UTC),
             )
         )
@@ -148,7 +163,10 @@ class Measuring:
     def _case(self, variant: Variant) -> BenchmarkCase:
         program = variant.program()
         sizes = accepted_sizes(program, self._sizes)
-        case = self._cases[variant.name] = made_case(program, sizes, self._arguments, variant.name, self._check)
+        arguments = variant.given(self._arguments)
+        self._kernels[variant.name] = content_key(program) or ""
+        case = self._cases[variant.name] = made_case(program, sizes, arguments, variant.name, self._check)
+        self.notes |= dict.fromkeys(generated_indices_note(prepared(program).loopy_kernel, arguments))
         return case
 
     def _check(self, results: Mapping[str, Array]) -> None:
