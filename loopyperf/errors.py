@@ -238,8 +238,10 @@ def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
 def unanswered(refusals: Mapping[str, str], as_said: Callable[[str], str] = in_short) -> list[str]:
     """Return one line for each reason (shortened by *as_said*) with the names that it applies to."""
     grouped = by_reason({name: as_said(reason) for name, reason in refusals.items()})
+    between = "; " if any(", " in name for name in refusals) else ", "
     lines = [
-        f"no prediction: {listed(names, MAX_NAMED)}: {reason}" for reason, names in islice(grouped.items(), MAX_REASONS)
+        f"no prediction: {listed(names, MAX_NAMED, between)}: {reason}"
+        for reason, names in islice(grouped.items(), MAX_REASONS)
     ]
     rest = sum(map(len, islice(grouped.values(), MAX_REASONS, None)))
     return [*lines, f"no prediction: {rest:,} more, for other reasons"] if rest else lines

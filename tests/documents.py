@@ -89,10 +89,11 @@ def files(document: Path) -> dict[str, str]:
 
 
 def write_files(document: Path, folder: Path) -> None:
-    """Save the files that the code in *document* needs: its own and, for a page of the site, the tutorial's."""
+    """Save the files that the code in *document* needs: its own and, for a page of the site, those of the tutorial."""
     if document.is_relative_to(SITE):
         for path in TUTORIAL.glob("*.py"):
             shutil.copy(path, folder)
+        shutil.copytree(TUTORIAL / "kernels", folder / "kernels")
     for name, text in files(document).items():
         (folder / name).write_text(text, encoding="utf-8")
 

@@ -169,7 +169,7 @@ def test_graph_functions_of_the_how_to_are_in_the_reference() -> None:
 
 
 def test_all_environment_variables_are_in_the_reference() -> None:
-    folders = ("loopyperf", "benchmarks", "measurement_kernels", "test_kernels", "docs")
+    folders = ("loopyperf", "benchmarks", "examples", "measurement_kernels", "test_kernels", "docs")
     sources = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".sh")]
     texts = [path.read_text(encoding="utf-8") for path in (*sources, ROOT / "Makefile", ROOT / "tests" / "conftest.py")]
     read = {name for text in texts for name in re.findall(r"\bLOOPYPERF_[A-Z_]*[A-Z]", text)}

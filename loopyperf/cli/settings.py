@@ -182,7 +182,13 @@ def _of_builder(name: str, metavar: str) -> Callable[[Declared], Declared]:
     return lambda command: source(arguments(command))
 
 
-CHOICES = NamedValue("choices", "tile=8,16,32", "Python literals or words, separated by commas", argument_values)
+def _choices(text: str) -> tuple[Any, ...]:
+    if not text:
+        raise ValueError("no choices")
+    return argument_values(text)
+
+
+CHOICES = NamedValue("choices", "tile=8,16,32", "Python literals or words, separated by commas", _choices)
 A_DEVICE = "Device name (see `loopyperf devices`) or, for models that need no fit, path of a device file"
 PREDICTIONS: Mapping[str, Callable[[Any], Any]] = {
     "kernel": _of_builder("kernel", "FILE.py:FUNCTION"),

@@ -181,10 +181,12 @@ def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], s
     return made
 
 
-def indices_made_up(kernel: LoopKernel, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of integer arrays that are not *given*, whose generated zeros may be unrealistic."""
-    arrays = (argument for argument in kernel.args if isinstance(argument, ArrayBase) and argument.name not in given)
-    return tuple(each.name for each in arrays if numpy_type(each).kind in "iub")
+def generated_indices_note(kernel: LoopKernel, given: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return a note on integer arrays that are not *given*, whose generated zeros may be unrealistic; () for none."""
+    read = kernel.get_read_variables()
+    arrays = [each for each in kernel.args if isinstance(each, ArrayBase) and each.name in read - set(given or {})]
+    zeros = [each.name for each in arrays if numpy_type(each).kind in "iub"]
+    return (f"no arguments given for {', '.join(zeros)}; assumed 0",) if zeros else ()
 
 
 def _scalar(argument: ValueArg, sizes: Sizes) -> np.generic:

@@ -157,6 +157,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """relative distance from the least time that was possible before this decision; None before any measurement"""
     failure: str = ""
     """reason why the point has no measurement; empty if it has one"""
+    kernel: str = ""
+    """digest of its program; empty if it could not be built"""
     taken: datetime
     """UTC time"""
 

@@ -10,7 +10,7 @@ from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import LoopyperfError, one_line
 from loopyperf.kernel import Program
-from loopyperf.measurement.arguments import TOLERANCE, verify
+from loopyperf.measurement.arguments import TOLERANCE, generated_indices_note, verify
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.drift_monitor import measured
@@ -18,7 +18,7 @@ from loopyperf.measurement.environment import Array
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.estimate import predicted_by, predictor_for_measured
 from loopyperf.predict.sampled import made_case
-from loopyperf.stages.case import Case, merged_sizes
+from loopyperf.stages.case import Case, merged_sizes, prepared
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, in_percent
 
@@ -169,5 +169,5 @@ def measure(
         runs=summary.runs,
         predicted=None if predicted is None else float(predicted),
         model="" if predicted is None else predicted.model,
-        notes=notes,
+        notes=(*notes, *generated_indices_note(prepared(program, merged).loopy_kernel, arguments)),
     )

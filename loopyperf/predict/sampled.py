@@ -13,7 +13,7 @@ from loopy.types import LoopyType
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, as_translation_unit
-from loopyperf.measurement.arguments import indices_made_up, made_arguments
+from loopyperf.measurement.arguments import generated_indices_note, made_arguments
 from loopyperf.measurement.backends import RUNNING, opened
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.environment import Arguments, Array, Configuration, Sizes
@@ -88,8 +88,7 @@ def samples_of(case: Case, backend: RunsParts, arguments: GivenArguments) -> Sam
     found = take_samples(task, described=described)
     if not found.programs:
         raise ParameterError(f"kernel {kernel.name!r} launches no groups at {dict(run.sizes)}; nothing to sample")
-    zeros = indices_made_up(kernel.loopy_kernel, arguments or {})
-    generated = (f"no arguments given for {', '.join(zeros)}; assumed 0",) if zeros else ()
+    generated = generated_indices_note(kernel.loopy_kernel, arguments)
     return replace(found, doubts=(*prepared(case.kernel, case.sizes).assumed, *found.doubts, *generated))
 
 

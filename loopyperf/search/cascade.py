@@ -10,11 +10,10 @@ built or run is dropped.
 import heapq
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
 from loopyperf.calibration.choice import WITHOUT_FIT
 from loopyperf.executors import Processes
@@ -35,7 +34,7 @@ from loopyperf.search.task import (
     without_notes,
 )
 from loopyperf.search.task_runner import TaskRunner
-from loopyperf.search.variants import Variant
+from loopyperf.search.variants import OfChoice, Variant
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import number_of
 
@@ -80,7 +79,7 @@ class Cascade:
     """predictors of bounds, cheapest first, then of the model"""
     variants: Sequence[Variant]
     sizes: Sizes
-    typical: Mapping[str, Any] | None
+    typical: OfChoice
     top: int | None
     """number of fastest variants to find; None for all"""
     failures: dict[str, str] = field(default_factory=dict[str, str])
@@ -188,7 +187,7 @@ class Predicting:
     predictor: Predictor
     """predictor of the model; another one if the default fit has no weights for the kernels of the first batch"""
     sizes: Sizes
-    typical: Mapping[str, Any] | None
+    typical: OfChoice
     executor: Executor | Processes | None = None
     time_limit: float | None = None
     """time limit for each variant, in seconds"""
@@ -201,7 +200,7 @@ class Predicting:
 
     def __post_init__(self) -> None:
         """Raise :class:`ParameterError` for a predictor that executes kernels, and for invalid sizes or options."""
-        check_ranked(self.predictor, self.sizes, self.typical)
+        check_ranked(self.predictor, self.sizes, None if callable(self.typical) else self.typical)
         self._runner = TaskRunner(predicted, self.executor, self.time_limit)
         self._seen = SizesSeen(self.sizes)
         self._done = 0

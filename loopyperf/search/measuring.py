@@ -16,7 +16,7 @@ from loopyperf.calibration.fit import Measured
 from loopyperf.display import ReportText, Table, Tabular, tagged
 from loopyperf.errors import ArchiveError, BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.arguments import TOLERANCE, verify
+from loopyperf.measurement.arguments import TOLERANCE, generated_indices_note, verify
 from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.drift_monitor import DriftMonitor, measured
 from loopyperf.measurement.environment import Array
@@ -24,7 +24,9 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Decision, Run
 from loopyperf.predict.sampled import made_case
 from loopyperf.search.task import accepted_sizes
-from loopyperf.search.variants import Variant, check_mapping
+from loopyperf.search.variants import OfChoice, Variant, check_mapping
+from loopyperf.stages.cache_keys import content_key
+from loopyperf.stages.case import prepared
 from loopyperf.units import duration, number_of
 
 PROTOCOL = Protocol(runs=12, dropped=2, fewest=4, budget=0.1)
@@ -68,7 +70,7 @@ class Measuring:
         archive: Archive,
         space: str,
         sizes: Mapping[str, Any],
-        arguments: Mapping[str, Any] | None,
+        arguments: OfChoice,
         reference: Mapping[str, Array] | None,
         *,
         are_compared: bool = True,
@@ -94,11 +96,21 @@ class Measuring:
             if measurement.kind == "measurement":
                 self._takes.setdefault(measurement.label, []).append(measurement.samples)
         self.failures = {decision.label: decision.failure for decision in archive.decisions if decision.failure}
+        self._kernels = {decision.label: decision.kernel for decision in archive.decisions if decision.kernel}
+        self.notes: dict[str, None] = {}
 
     @property
     def seconds(self) -> dict[str, float]:
         """Return name -> least seconds of each measured point."""
         return {name: min(map(self._protocol.measured_time, takes)) for name, takes in self._takes.items()}
+
+    def check_kernel(self, variant: Variant) -> None:
+        """Raise :class:`ArchiveError` if the times of *variant* in the archive are of another kernel."""
+        known = self._kernels.get(variant.name)
+        if known is not None and content_key(variant.program()) not in (None, known):
+            raise ArchiveError(
+                f"{self._archive.path} has the time of another kernel at {variant.name}; pass another path"
+            )
 
     def measure(self, variant: Variant, first: Variant | None = None) -> BenchmarkCase | None:
         """Measure *variant*; return it with its arguments, or None for a reason in :attr:`failures`.
@@ -128,8 +140,11 @@ class Measuring:
     def record_decision(self, name: str, predicted: float, regret: float | None) -> None:
         """Archive that the variant *name* was selected, predicted to take *predicted* seconds.
 
-        *regret* is what might remain before.
+        *regret* is what might remain before. Before the first success, a failure is not archived: the arguments or the
+        reference may be wrong, so a resumed tuning tries again.
         """
+        if name in self.failures and not self._takes:
+            return
         decision = Decision(
             run=self._archive.run.id,
             space=self._space,
@@ -137,6 +152,7 @@ class Measuring:
             predicted=predicted,
             regret=regret,
             failure=self.failures.get(name, ""),
+            kernel=self._kernels.get(name, ""),
             taken=datetime.now(UTC),
         )
         self._archive.append_decision(decision)
@@ -168,7 +184,10 @@ class Measuring:
     def _case(self, variant: Variant) -> BenchmarkCase:
         program = variant.program()
         sizes = accepted_sizes(program, self._sizes)
-        case = self._cases[variant.name] = made_case(program, sizes, self._arguments, variant.name, self._check)
+        arguments = variant.given(self._arguments)
+        self._kernels[variant.name] = content_key(program) or ""
+        case = self._cases[variant.name] = made_case(program, sizes, arguments, variant.name, self._check)
+        self.notes |= dict.fromkeys(generated_indices_note(prepared(program).loopy_kernel, arguments))
         return case
 
     def _check(self, results: Mapping[str, Array]) -> None:
@@ -203,7 +222,7 @@ def measuring_into(
     protocol: Protocol | None,
     space: str,
     sizes: Mapping[str, Any],
-    arguments: Mapping[str, Any] | None,
+    arguments: OfChoice,
     reference: Mapping[str, Array] | None = None,
     *,
     are_compared: bool = True,

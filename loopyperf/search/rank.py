@@ -418,7 +418,7 @@ def ranking_of(
         notes=(*by.predictor.notes, *by.notes, *_on_atomic_updates(estimates)),
         variants={variant.name: variant for variant in variants},
         errors=errors_of(by.predictor.uncertainty),
-        typical=by.typical,
+        typical=None if callable(by.typical) else by.typical,
     )
 
 

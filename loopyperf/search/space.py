@@ -67,7 +67,8 @@ class Space:
 
     def variant(self, point: int, build: Builder) -> Variant:
         """Return the variant of the point."""
-        return Variant(self.name(point), partial(build, **self.choice(point)))
+        choice = self.choice(point)
+        return Variant(self.name(point), partial(build, **choice), choice=choice)
 
     def variants(self, build: Builder) -> Iterator[tuple[str, Build]]:
         """Yield the name and the builder of each point, in order."""

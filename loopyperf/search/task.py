@@ -21,7 +21,7 @@ from loopyperf.polyhedral.evaluation import missing_sizes
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.throughput import THROUGHPUT, ThroughputPredictor
-from loopyperf.search.variants import Variant, check_sizes, check_typical
+from loopyperf.search.variants import OfChoice, Variant, check_sizes, check_typical
 from loopyperf.stages.case import Case, prepared
 
 Asked = TypeVar("Asked")
@@ -164,7 +164,7 @@ class Task:
     predictor: Predictor
     variant: Variant
     sizes: Sizes
-    typical: Mapping[str, Any] | None = None
+    typical: OfChoice = None
     stage: int = 0
     """index of the predictor in the sequence of bounds and model"""
 
@@ -174,9 +174,10 @@ def predicted(task: Task) -> Estimate | Unanswered:
     try:
         program = task.variant.program()
         taken = accepted_sizes(program, task.sizes)
+        typical = task.variant.given(task.typical)
     except Exception as error:  # an error in one variant must not stop the ranking of others
         return refused(error)
-    case = Case(program, taken, task.typical)
+    case = Case(program, taken, typical)
     try:
         if (limits := task.predictor.limits) is not None:
             check_fits(declared_group(as_translation_unit(program).default_entrypoint), limits)

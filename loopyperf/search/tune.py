@@ -29,13 +29,13 @@ from loopyperf.search.measuring import Leader, Measuring, check_measuring, measu
 from loopyperf.search.rank import chosen_predictor
 from loopyperf.search.space import Builder, Space, check_builds, spaced
 from loopyperf.search.tuner import Tuner
-from loopyperf.search.variants import Variant, check_share
+from loopyperf.search.variants import OfChoice, Variant, check_share
 from loopyperf.stages.case import merged_sizes
 from loopyperf.stages.compile import Compiler
 from loopyperf.units import duration, in_percent, listed, number_of
 
 FAILURES = 16
-"""points that may fail beyond twice the budget"""
+"""points that may fail before the first one is measured, and beyond twice the budget"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Tuning(Tabular):
     measuring: float
     """seconds spent on compiling and measuring"""
     notes: tuple[str, ...]
-    """notes on the predictor, on bounds, and on failures of the executor"""
+    """notes on the predictor, on bounds, on generated arguments, and on failures of the executor"""
     build: Builder
     """the function that builds a point"""
 
@@ -154,7 +154,8 @@ class Tuning(Tabular):
         )
         yield from unanswered(self.failures, as_said=str)
         reasons = by_reason({step.name: step.reason for step in self.trail if step.reason})
-        yield from (f"not measured: {listed(names, MAX_NAMED)}: {reason}" for reason, names in reasons.items())
+        for reason, names in reasons.items():
+            yield f"not measured: {listed(names, MAX_NAMED, '; ')}: {reason}"
 
 
 ENDS = {
@@ -179,14 +180,14 @@ def tune(
     predictions: int = PREDICTIONS,
     state: str | os.PathLike[str] | None = None,
     reference: Mapping[str, Array] | None = None,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: OfChoice = None,
     protocol: Protocol | None = None,
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | ResidualModel | None = None,
     compiler: Compiler = "model",
     predictor: Predictor | None = None,
-    typical: Mapping[str, Any] | None = None,
+    typical: OfChoice = None,
     executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     seed: int = 0,
@@ -225,12 +226,14 @@ def tune(
         Archive of the measurements and decisions. If it exists, the tuning continues where it ended.
     reference : dict of str to numpy.ndarray, optional
         Expected results by array name; default: those of the first measured point.
-    arguments : dict, optional
-        Kernel arguments by name; missing ones are generated, the same for all points.
+    arguments : dict or callable, optional
+        Kernel arguments by name; missing ones are generated, the same for all points. If they depend on the point, a
+        function that takes the choices as keyword arguments and returns the dict.
     protocol : Protocol, optional
         How often kernels run.
     device, model, fit, compiler, predictor, typical, executor, time_limit, parameters, **sizes
-        As in :func:`loopyperf.rank`; *device* is by default the device that is measured.
+        As in :func:`loopyperf.rank`; *device* is by default the device that is measured, and *typical* may be a
+        function of the choices like *arguments*.
     seed : int
         Seed of the random points of a large space.
     progress : callable, optional
@@ -274,7 +277,9 @@ def tune(
     check_share(regret, probability)
     _check_limits(budget, predictions, max_seconds)
     if backend is not None:
-        check_measuring(backend, arguments, protocol)
+        check_measuring(backend, None if callable(arguments) else arguments, protocol)
+    elif state is not None:
+        raise ParameterError("state= keeps measurements, but nothing is measured without backend=; give it too")
     admitted = Restrictions.of(restrictions, whole)
     merged = merged_sizes(parameters, sizes)
     machine = None if backend is None else opened(backend)
@@ -293,6 +298,7 @@ def tune(
         with measuring_into(state, machine, protocol, space_identity, merged, arguments, reference) as measuring:
             until = inf if max_seconds is None else started + max_seconds
             tuned.measure(measuring, budget or whole.points, until, progress)
+            by.notes |= measuring.notes
     return tuned.result(by, by.predictor.device if machine is None else machine.environment.slug)
 
 
@@ -376,13 +382,18 @@ class _Tuned:
             if remaining <= self.tuner.regret:
                 self.ended = "regret"
                 break
-            if len(self.tuner.seconds) >= budget or len(self.trail) >= FAILURES + 2 * budget or monotonic() > until:
+            tried, number = len(self.trail), len(self.tuner.seconds)
+            if number >= budget or tried >= FAILURES + 2 * budget or monotonic() > until:
                 self.ended = "budget"
+                break
+            if tried >= FAILURES and not number:
                 break
             predicted = float(exp(self.tuner.candidates.predicted[index]))
             if variant.name not in measuring.seconds and variant.name not in measuring.failures:
                 measuring.measure(variant, first)
                 measuring.record_decision(variant.name, predicted, None if remaining == inf else remaining)
+            else:
+                measuring.check_kernel(variant)
             seconds, reason = measuring.seconds.get(variant.name), measuring.failures.get(variant.name, "")
             self.tuner.tell(index, seconds)
             self.trail.append(TuningStep(variant.name, space.choice(point), predicted, seconds, reason, remaining))

@@ -68,6 +68,8 @@ def check_typical(typical: object) -> None:
         check_typical_values(typical)
 
 
+OfChoice = Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None
+"""values by name, or a function that returns them from the choices of a point, passed as keyword arguments"""
 Build = Program | Callable[[], Program]
 Variants = Mapping[str, Build] | Iterable[Program | tuple[str, Build]]
 """name -> program or builder; programs without a name are called ``"variant 0"``, ``"variant 1"`` and so on"""
@@ -83,6 +85,21 @@ class Variant:
     """the program, or a function that returns it"""
     key: str = field(default="", compare=False)
     """key in the process's cache of programs, for a variant that is needed again; empty: not cached"""
+    choice: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """name of the space -> choice, for a point of a space"""
+
+    def given(self, values: "OfChoice") -> Mapping[str, Any] | None:
+        """Return *values*, or those of this point if they are a function of the choices.
+
+        Raises :class:`ParameterError` if the function fails.
+        """
+        if not callable(values):
+            return values
+        try:
+            return values(**self.choice)
+        except Exception as error:  # the user's code may raise anything
+            name = getattr(values, "__name__", type(values).__name__)
+            raise ParameterError(f"{name} failed ({type(error).__name__}): {one_line(error)}") from error
 
     def program(self) -> Program:
         """Return the program, built if necessary; raises :class:`KernelError` if building fails."""

@@ -1,8 +1,6 @@
-"""The example searches run, and the vectorized matrix multiplication equals NumPy's result."""
+"""The example search runs, and the vectorized matrix multiplication equals NumPy's result."""
 
-import importlib
 import warnings
-from types import ModuleType
 
 import loopy as lp
 import numpy as np
@@ -10,21 +8,16 @@ import pyopencl as cl
 import pytest
 from pyopencl import array
 from ranking_sets.matrix_multiplication import Form, matrix_multiplication
+from searches import matrix_multiplication as example
 
 import loopyperf as lpp
 
-EXAMPLES = ("element_einsum", "matrix_multiplication", "stencil")
 TILED = Form(16, 4, 8, columns=2, rows=2, tiles="ab", members=4)
 UNROLLED = Form(8, 4, 8, rows=2, tiles="a", is_unrolled=True, members=2)
 PLAIN = Form(8, 8, 8, members=4)
 
 
-@pytest.fixture(params=EXAMPLES)
-def example(request: pytest.FixtureRequest) -> ModuleType:
-    return importlib.import_module(f"searches.{request.param}")
-
-
-def test_example_search_runs_with_a_few_trials(example: ModuleType):
+def test_example_search_runs_with_a_few_trials():
     found = lpp.search(example.build, example.SPACE, **example.ARGUMENTS, optimizer="tpe", trials=5)
     assert len(found.trials) == 5
     assert found.points > 100
@@ -34,7 +27,7 @@ def test_example_search_runs_with_a_few_trials(example: ModuleType):
 
 
 def test_example_prints_the_number_of_evaluated_points(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     first, *rest = example.SPACE
     small = {first: example.SPACE[first], **{name: example.SPACE[name][:1] for name in rest}}

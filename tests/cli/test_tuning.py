@@ -55,6 +55,8 @@ def test_tuning_measures_and_is_resumed(kernel: str, tmp_path: Path):
     ("arguments", "error"),
     [
         (("--choose", "group=32", "--on", "cpu"), "give --backend too"),
+        (("--choose", "group="), "choices must be Python literals or words, separated by commas, got 'group='"),
+        (("--choose", "group=32", "--state", "state.jsonl"), "nothing is measured without backend="),
         (("--choose", "groups=32"), "cannot be called with the names of the space"),
         (("--choose", "group=32", "--restrict", "tile > 3"), "names 'tile'"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.arguments import checked_arguments, indices_made_up, made_arguments
+from loopyperf.measurement.arguments import checked_arguments, generated_indices_note, made_arguments
 from tests.kernels import doubled, floats, integers, make_kernel
 
 SIZES = {"n": 5}
@@ -50,8 +50,8 @@ def test_large_arrays_are_generated_with_little_extra_memory():
 def test_given_arguments_are_used():
     index = np.arange(5, dtype=np.int32)
     assert made_arguments(kernel(), SIZES, {"index": index})["index"] is index
-    assert indices_made_up(kernel(), {"index": index}) == ()
-    assert indices_made_up(kernel(), {}) == ("index",)
+    assert generated_indices_note(kernel(), {"index": index}) == ()
+    assert generated_indices_note(kernel(), None) == ("no arguments given for index; assumed 0",)
 
 
 def test_argument_must_equal_the_given_size():

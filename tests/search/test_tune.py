@@ -45,7 +45,7 @@ def seconds(case: BenchmarkCase) -> float:
     return actual({name: int(value) for name, value in pairs})
 
 
-tuned = partial(lpp.tune, built, SPACE, **V100)
+tuned, edited = partial(lpp.tune, built, SPACE, **V100), built
 
 
 def test_fastest_point_is_found_and_measured_again_in_turns(tmp_path: Path):
@@ -112,6 +112,21 @@ def test_state_of_another_space_is_refused(tmp_path: Path):
         lpp.tune(built, {**SPACE, "factor": (1, 2)}, backend=SyntheticBackend(seconds), state=state, **V100)
 
 
+def test_state_with_times_of_an_edited_kernel_is_refused(tmp_path: Path):
+    state = tmp_path / "state.jsonl"
+    tuned(backend=SyntheticBackend(seconds), budget=2, regret=0.0, state=state)
+    before = state.read_bytes()
+
+    def built(**choice: int) -> lp.TranslationUnit:
+        return edited(**choice, error=1)
+
+    built.__qualname__ = edited.__qualname__
+    with pytest.raises(ArchiveError, match="has the time of another kernel at group="):
+        lpp.tune(built, SPACE, backend=SyntheticBackend(seconds), budget=3, regret=0.0, state=state, **V100)
+    assert state.read_bytes().startswith(before)
+    assert len(read_archive(state).decisions) == 2
+
+
 def test_point_that_fails_is_a_row_with_its_reason():
     def failing(case: BenchmarkCase) -> float:
         if "group=64" in case.configuration.label:
@@ -132,6 +147,9 @@ def test_space_of_which_nothing_can_be_measured_is_an_error():
 
     with pytest.raises(ParameterError, match="none of 15 points could be measured: out of resources"):
         tuned(backend=SyntheticBackend(failing))
+    # in a larger space, it ends after some
+    with pytest.raises(ParameterError, match="none of 16 points could be measured: out of resources"):
+        lpp.tune(built, {**SPACE, "error": range(4)}, backend=SyntheticBackend(failing), **V100)
 
 
 def test_without_a_backend_it_is_a_search():
@@ -141,6 +159,57 @@ def test_without_a_backend_it_is_a_search():
     best = lpp.search(built, SPACE, **V100)
     assert found.seconds == pytest.approx(best.seconds)
     assert "nothing was measured" in str(found)
+    with pytest.raises(ParameterError, match="state= keeps measurements, but nothing is measured without backend="):
+        tuned(state="state.jsonl")
+
+
+def of_rows(group: int) -> lp.TranslationUnit:
+    """y[i] = Σₖ a[k] over row i of a sparse matrix."""
+    knl = make_kernel(
+        ["{[i]: 0 <= i < n}", "[first, last] -> {[k]: first <= k < last}"],
+        """
+        for i
+            <> first = start[i]
+            <> last = start[i + 1]
+            y[i] = sum(k, a[k])
+        end
+        """,
+        floats("a", "n"),
+        floats("y", "n"),
+        lp.GlobalArg("start", np.int32, shape="n + 1"),
+        integers("n"),
+        assumptions="n >= 64 and n mod 64 = 0",
+        seq_dependencies=True,
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def nothing() -> dict[str, float]:
+    return {}
+
+
+def test_typical_values_and_arguments_may_be_functions_of_the_choices():
+    requested: list[int] = []
+
+    def typical(group: int) -> dict[str, float]:
+        return {"k": 1000 * group}
+
+    def arguments(group: int) -> dict[str, object]:
+        requested.append(group)
+        return {"start": np.arange(65, dtype=np.int32)}
+
+    options = {**V100, "n": 64, "backend": SyntheticBackend(lambda _: 1e-3), "regret": 0.0, "probability": 0.9999}
+    space = {"group": (32, 64)}
+    found = lpp.tune(of_rows, space, typical=typical, arguments=arguments, **options)
+    assert set(requested) == {step.choice["group"] for step in found.trail} == {32, 64}
+    predicted = {step.choice["group"]: step.predicted for step in found.trail}
+    # one group of 64 with twice the iterations instead of two groups of 32 on two cores
+    assert predicted[64] / predicted[32] == pytest.approx(4, rel=0.02)
+    assert not any("assumed 0" in note for note in found.notes)
+    generated = lpp.tune(of_rows, space, typical=typical, **options)
+    assert "no arguments given for start; assumed 0" in generated.notes
+    with pytest.raises(ParameterError, match=r"nothing failed \(TypeError\): .*unexpected keyword argument 'group'"):
+        lpp.tune(of_rows, space, typical=nothing, **options)
 
 
 def test_restrictions_are_expressions_or_functions():
@@ -185,7 +254,7 @@ def wrong_for(group: int) -> Callable[..., lp.TranslationUnit]:
     return build
 
 
-def test_results_are_compared_on_a_real_device():
+def test_results_are_compared_on_a_real_device(tmp_path: Path):
     pytest.importorskip("pyopencl")
     options = {**V100, "n": 4096, "backend": "opencl", "regret": 0.0}
     space = {"group": (16, 32), "factor": (1, 2)}
@@ -194,5 +263,9 @@ def test_results_are_compared_on_a_real_device():
     a = np.random.default_rng(1).random(4096, np.float32)
     right = lpp.tune(wrong_for(32), space, **options, arguments={"a": a}, reference={"b": 2 * a})
     assert {step.choice["group"] for step in right.trail if step.reason} == {32}
+    # a wrong reference leaves a state that goes on with the right one
+    given = {**options, "state": tmp_path / "state.jsonl"}
     with pytest.raises(ParameterError, match="shape"):
-        lpp.tune(built, space, **options, reference={"b": np.zeros(7, np.float32)})
+        lpp.tune(built, space, **given, reference={"b": np.zeros(7, np.float32)})
+    again = lpp.tune(built, space, **given, arguments={"a": a}, reference={"b": 2 * a})
+    assert {step.reason for step in again.trail} == {""}
