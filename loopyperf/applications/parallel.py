@@ -80,7 +80,7 @@ def _is_parallel(kernel: lp.LoopKernel, iname: str) -> bool:
         return False
     stored = {name for each in inside for name in each.assignee_var_names()}
     for instruction in inside:
-        own = {str(each) for each in instruction.assignees}
+        own = {str(each) for each in cast("Any", instruction).assignees}
         for access in _reads(instruction):
             if (
                 str(access.aggregate) in stored

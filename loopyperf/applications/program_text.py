@@ -62,7 +62,7 @@ def program_of(text: str) -> lp.TranslationUnit:
 
 
 def _plain(value: Any) -> Any:
-    kind: Any = type(value)
+    kind = cast("Any", type(value))
     if kind in (type(None), bool, int, str) or (kind is float and isfinite(value)):
         return value
     if kind.__name__ in COLLECTIONS and kind is COLLECTIONS[kind.__name__]:
@@ -71,7 +71,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, LoopyOptional):
         return ["optional", *([_plain(value.value)] if value.has_value else [])]
     if isinstance(value, LazilyUnpicklingList):
-        return ["list", *map(_plain, value)]
+        return ["list", *map(_plain, cast("Any", value))]
     if kind is dict or kind.__name__ == "constantdict":
         return [kind.__name__, *([_plain(key), _plain(part)] for key, part in value.items())]
     if kind.__module__.partition(".")[0] in {"islpy", "namedisl"}:
