@@ -16,6 +16,7 @@ from loopyperf.applications.program_text import program_of, program_text
 from loopyperf.applications.record import Item, Record
 from loopyperf.errors import LoopyperfError, one_line
 from loopyperf.executors import Processes
+from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.predict.predictor import Predictor
 from loopyperf.search.task import Unanswered
 from loopyperf.search.task_runner import TaskRunner
@@ -110,16 +111,25 @@ def _predicted(
     predictors: Sequence[Predictor], transform: Transform | None, typical: Mapping[str, Any] | None, task: Task
 ) -> list[Prediction]:
     """Return the prediction of *task* by each of *predictors*."""
-    program = program_of(task.text)
+    case = to_predict(program_of(task.text), dict(task.sizes), transform, typical)
+    if is_sequential(case.kernel):
+        return [Prediction(None, reason=SEQUENTIAL)] * len(predictors)
+    return [_by(predictor, case) for predictor in predictors]
+
+
+def to_predict(
+    program: lp.TranslationUnit,
+    sizes: Mapping[str, int],
+    transform: Transform | None = None,
+    typical: Mapping[str, Any] | None = None,
+) -> Case:
+    """Return what a GPU would execute: *program* for a GPU, transformed if it is sequential, at its parameters."""
     if not isinstance(program.target, GPU_TARGETS):
         program = program.copy(target=lp.PyOpenCLTarget())
     if transform is not None and is_sequential(program):
         program = transform(program)
-    if is_sequential(program):
-        return [Prediction(None, reason=SEQUENTIAL)] * len(predictors)
     parameters = prepared(program).parameters
-    sizes = {name: size for name, size in task.sizes if name in parameters}
-    return [_by(predictor, Case(program, sizes, typical)) for predictor in predictors]
+    return Case(program, {name: size for name, size in sizes.items() if name in parameters}, typical)
 
 
 def _by(predictor: Predictor, case: Case) -> Prediction:
@@ -131,8 +141,9 @@ def _by(predictor: Predictor, case: Case) -> Prediction:
     return Prediction(float(estimate), estimate.bound, interval)
 
 
-def is_sequential(program: lp.TranslationUnit) -> bool:
+def is_sequential(program: Program) -> bool:
     """Return whether no loop of *program* runs over groups or work-items."""
+    program = as_translation_unit(program)
     kernels = [each.subkernel for each in program.callables_table.values() if isinstance(each, CallableKernel)]
     tags = (tag for kernel in kernels for iname in kernel.inames.values() for tag in iname.tags)
     has_loops = any(kernel.inames for kernel in kernels)

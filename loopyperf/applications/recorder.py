@@ -8,6 +8,7 @@ and an event of OpenCL only until it is complete; it never waits.
 import functools
 import inspect
 import os
+import sys
 import threading
 import time
 import weakref
@@ -46,8 +47,10 @@ from loopyperf.applications.record import (
 )
 from loopyperf.errors import one_line
 
-OWN = ("loopyperf", "loopy", "pyopencl", "pytools", "arraycontext", "runpy")
+OWN = ("loopyperf", "loopy", "pyopencl", "pytools", "arraycontext")
 """packages whose frames are not the application's"""
+RUNNER = "<frozen runpy>"
+"""file of the function that runs a program for a command line; its callers are not the application's"""
 DEPTH = 60
 """frames of a call chain that are recorded"""
 AT_ONCE = 500
@@ -221,7 +224,9 @@ class Recorder:
         if found is not None:
             return found
         self._codes |= {id(code): code for code, _ in frames}
-        ours = [(code.co_name, code.co_filename, line) for code, line in frames if not _is_own(code.co_filename)]
+        named = [(code.co_name, code.co_filename, line) for code, line in frames]
+        runner = next((place for place, (_, path, _) in enumerate(named) if path == RUNNER), len(named))
+        ours = [frame for frame in named[:runner] if not _is_own(frame[1])]
         return self.number(key, Site, lambda number: Site(number, ours[::-1]))
 
     def item(self, key: Any, **described: Any) -> int:
@@ -277,8 +282,8 @@ def device_seconds(events: Sequence[Any]) -> float | None:
 
 
 def _is_own(path: str) -> bool:
-    parts = Path(path).parts
-    return path.startswith("<") or (any(each in parts for each in OWN) and "tests" not in parts)
+    folders = (Path(sys.modules[name].__file__ or "").parent for name in OWN if name in sys.modules)
+    return path.startswith("<") or any(Path(path).is_relative_to(folder) for folder in folders)
 
 
 def array_of(value: Any) -> Array:

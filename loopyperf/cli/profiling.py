@@ -38,6 +38,9 @@ from loopyperf.files import write_file
     help="Function from program to program, such as arraycontext's transform_loopy_program, for sequential programs.",
 )
 @click.option("--parallelize", is_flag=True, help="Run the outermost parallel loop of sequential programs in groups.")
+@click.option(
+    "--page", type=Output(), help="Write an HTML page with flame graphs, and why the slowest kernels are slow."
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, help="Number of processes that predict kernels.")
 @click.option(
     "--time-limit", type=click.FloatRange(min=0, min_open=True), help="Time limit for each kernel, in seconds."
@@ -59,6 +62,7 @@ def profile_command(
     transform: str | None,
     parallelize: bool,
     workers: int,
+    page: Path | None,
     flames: Path | None,
     timeline: Path | None,
     form: Form,
@@ -75,14 +79,18 @@ def profile_command(
         path = record or Path(program.rpartition(".")[2] if is_module else Path(program).stem).with_suffix(SUFFIX)
         status = _run(program, arguments, is_module, path)
         show_beside(f"recorded {path}; predictions for more devices: loopyperf profile --device NAME {path}")
+    devices = list(device) or [None]
     with counting_bar("predicting") as report:
         answer = lpp.project(
-            path, list(device) or [None], transform=applied, executor=Processes(workers) if workers > 1 else None,
+            path, devices, transform=applied, executor=Processes(workers) if workers > 1 else None,
             progress=report, **options,
         )  # fmt: skip
     for name, file, write in (("speedscope", flames, speedscope), ("Chrome trace", timeline, chrome_trace)):
         if file is not None:
             write_file(f"the {name} file", file, json.dumps(write(answer)))
+    if page is not None:
+        page_of = import_module("loopyperf.applications.page").page_of  # needs Jinja2
+        write_file("the page", page, page_of(answer, devices, applied))
     print_answer(answer, form)
     raise SystemExit(status)
 

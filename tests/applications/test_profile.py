@@ -122,27 +122,27 @@ def test_equal_programs_of_other_names_are_predicted_once():
     assert {row.name: row.on[0].seconds for row in result.rows}.keys() == {"axpy", "other"}
 
 
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    cl = pytest.importorskip("pyopencl")
+    arrays = pytest.importorskip("pyopencl.array")
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    execute = row_sums().executor(context)
+    host = np.ones((64, 64), np.float32)
+    path = tmp_path_factory.mktemp("record") / "app.lpp"
+    with lpp.profile(["nvidia-titan-v"], record=path, model="pipeline") as profile:
+        a = arrays.to_device(queue, host)
+        for _ in range(3):
+            _, (b,) = execute(queue, a=a)
+        c = b + 2 * b
+        arrays.sum(c)
+        c.get()
+    return profile.result
+
+
 class TestOfPyopencl:
     """What passes pyopencl: launches with times, arithmetic of arrays, reductions, transfers."""
-
-    @classmethod
-    @pytest.fixture(scope="class")
-    def result(cls, tmp_path_factory):
-        cl = pytest.importorskip("pyopencl")
-        arrays = pytest.importorskip("pyopencl.array")
-        context = cl.create_some_context(interactive=False)
-        queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-        execute = row_sums().executor(context)
-        host = np.ones((64, 64), np.float32)
-        path = tmp_path_factory.mktemp("record") / "app.lpp"
-        with lpp.profile(["nvidia-titan-v"], record=path, model="pipeline") as profile:
-            a = arrays.to_device(queue, host)
-            for _ in range(3):
-                _, (b,) = execute(queue, a=a)
-            c = b + 2 * b
-            arrays.sum(c)
-            c.get()
-        return profile.result
 
     def test_rows(self, result):
         calls = {(row.name, row.work): row.calls for row in result.rows}
