@@ -202,3 +202,16 @@ def test_a_file_that_is_no_record(tmp_path, content):
 def test_no_device():
     with pytest.raises(lpp.ParameterError):
         lpp.project([], [])
+
+
+def test_the_page_has_the_tables_the_call_chains_and_the_explanations(profiled):
+    page_of = pytest.importorskip("loopyperf.applications.page").page_of
+    page = page_of(profiled.result, DEVICES, in_groups)
+    for each in (
+        "axpy(n=1,000..2,000)",
+        "steps (test_profile.py:",
+        "<details><summary>axpy(n=1000)</summary>",
+        *DEVICES,
+    ):
+        assert each in page
+    assert "http" not in page.replace('http-equiv="', "")

@@ -9,9 +9,11 @@ from pytools.tag import Tag
 
 import loopyperf as lpp
 from loopyperf.applications.program_text import ProgramTextError, program_of, program_text
+from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from loopyperf.stages.cache_keys import content_key
 from tests.applications.programs import axpy, row_sums
 from tests.kernels import doubled, gathered, outer_product, triangle, two_launches
+from tests.parts_backend import LIMITS
 
 
 class OfUsers(Tag):
@@ -85,3 +87,12 @@ def test_a_program_with_a_function_has_no_text():
     knl = unit.default_entrypoint.copy(preamble_generators=(lambda info: [],))
     with pytest.raises(ProgramTextError):
         program_text(unit.with_kernel(knl))
+
+
+def test_all_bundled_kernels_are_the_same_after_a_round_trip():
+    folders = ("measurement_kernels", "test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
+    files = [file for folder in folders for file in load_kernel_files(bundled_folder(folder))]
+    assert len(files) > 40
+    for file in files:
+        unit = next(iter(configurations_of(file, LIMITS))).build()
+        assert content_key(program_of(program_text(unit))) == content_key(unit), file.name
