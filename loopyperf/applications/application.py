@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar
 
-from loopyperf.applications.projection import Prediction
+from loopyperf.applications.projection import Answered
 from loopyperf.applications.record import Item, Record, Work
 from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.predict.predictor import Predictor
@@ -50,6 +50,8 @@ class Projected:
 class ProfileRow:
     """A kernel or a kind of transfer at one call site."""
 
+    _DERIVED: ClassVar[tuple[str, ...]] = ("intensity",)
+
     name: str
     work: Work
     site: str
@@ -61,8 +63,17 @@ class ProfileRow:
     """bytes of all transfers, or of the arrays of kernels that are not Loopy's"""
     here: float | None
     """seconds on the device that executed it, all calls; None if unknown"""
+    flops: float | None
+    """floating-point operations of all calls; None if they cannot be counted"""
+    accessed: float | None
+    """bytes of all accesses of global memory, of all calls; None if they cannot be counted"""
     on: Sequence[Projected]
     """one entry for each device"""
+
+    @property
+    def intensity(self) -> float | None:
+        """Return the floating-point operations per byte accessed."""
+        return self.flops / self.accessed if self.flops is not None and self.accessed else None
 
     @property
     def called(self) -> str:
@@ -129,7 +140,7 @@ class ApplicationProfile(Tabular):
     """what is incomplete"""
     record: Record
     """all launches and transfers in order, with their call chains"""
-    predictions: Mapping[int, Sequence[Prediction]]
+    predictions: Mapping[int, Answered]
     """item of the record -> prediction on each device"""
 
     def seconds_of(self, item: int, place: int) -> float | None:
@@ -137,7 +148,7 @@ class ApplicationProfile(Tabular):
         described = self.record.items[item]
         if described.work == "transfer":
             return self.link.seconds(described.size)
-        return self.predictions[item][place].seconds
+        return self.predictions[item].on[place].seconds
 
     @property
     def covered(self) -> float:
@@ -229,7 +240,7 @@ class ApplicationProfile(Tabular):
 
 
 def profile_of(
-    record: Record, predictors: Sequence[Predictor], found: Mapping[int, Sequence[Prediction]], link: Link
+    record: Record, predictors: Sequence[Predictor], found: Mapping[int, Answered], link: Link
 ) -> ApplicationProfile:
     """Return the profile of *record* with the predictions *found* of each item."""
     devices = [each.device for each in predictors]
@@ -286,7 +297,7 @@ def _row(
     site: str,
     counts: Mapping[int, _Seen],
     devices: Sequence[str],
-    found: Mapping[int, Sequence[Prediction]],
+    found: Mapping[int, Answered],
     link: Link,
 ) -> ProfileRow:
     items = [record.items[number] for number in counts]
@@ -300,9 +311,17 @@ def _row(
         sizes=list({tuple(each.items()): each for each in sizes}.values()),
         calls=calls,
         bytes=sum(item.size * each.calls for item, each in zip(items, seen, strict=True)),
+        flops=_total([found[item.number].flops for item in items], seen),
+        accessed=_total([found[item.number].accessed for item in items], seen),
         here=sum(each.seconds for each in seen) * calls / timed if timed else None,  # a few launches may lack a time
         on=[_projected(place, device, items, seen, found, link) for place, device in enumerate(devices)],
     )
+
+
+def _total(values: Sequence[float | None], seen: Sequence[_Seen]) -> float | None:
+    """Return the sum of *values* over all calls; None if one is unknown."""
+    known = [(value, each.calls) for value, each in zip(values, seen, strict=True) if value is not None]
+    return sum(value * calls for value, calls in known) if len(known) == len(values) else None
 
 
 def _projected(
@@ -310,13 +329,13 @@ def _projected(
     device: str,
     items: Sequence[Item],
     seen: Sequence[_Seen],
-    found: Mapping[int, Sequence[Prediction]],
+    found: Mapping[int, Answered],
     link: Link,
 ) -> Projected:
     if items[0].work == "transfer":
         seconds = sum(link.seconds(item.size) * each.calls for item, each in zip(items, seen, strict=True))
         return Projected(device, seconds, "link", None, "")
-    each_of = [found[item.number][place] for item in items]
+    each_of = [found[item.number].on[place] for item in items]
     reasons = [each.reason for each in each_of if each.seconds is None]
     if reasons:
         return Projected(device, None, "", None, reasons[0])

@@ -14,13 +14,15 @@ from loopy.kernel.function_interface import CallableKernel
 
 from loopyperf.applications.program_text import program_of, program_text
 from loopyperf.applications.record import Item, Record
-from loopyperf.errors import LoopyperfError, one_line
+from loopyperf.counts.item import Access, MemorySpace, Operation, item_named
+from loopyperf.errors import LoopyperfError, ParameterError, one_line
 from loopyperf.executors import Processes
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.predict.predictor import Predictor
 from loopyperf.search.task import Unanswered
 from loopyperf.search.task_runner import TaskRunner
 from loopyperf.stages.case import Case, prepared
+from loopyperf.stages.counting import count
 
 Transform = Callable[[lp.TranslationUnit], lp.TranslationUnit]
 """a function with the signature of arraycontext's ``transform_loopy_program``"""
@@ -47,6 +49,18 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What is known of one execution of an item."""
+
+    on: Sequence[Prediction]
+    """one entry for each predictor"""
+    flops: float | None = None
+    """floating-point operations; None if they cannot be counted"""
+    accessed: float | None = None
+    """bytes of all accesses of global memory"""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A program at given sizes."""
 
@@ -64,25 +78,26 @@ def predictions(
     time_limit: float | None = None,
     typical: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[int, Sequence[Prediction]]:
+) -> dict[int, Answered]:
     """Return item -> its prediction by each of *predictors*; transfers and unknown kernels have a reason instead.
 
     Programs that are equal up to their names, at equal sizes, are predicted once.
     """
     tasks: dict[int, Task] = {}
-    found: dict[int, Sequence[Prediction]] = {}
+    found: dict[int, Answered] = {}
     for item in record.items:
         task = _task_of(record, item)
         if isinstance(task, str):
-            found[item.number] = [Prediction(None, reason=task)] * len(predictors)
+            found[item.number] = Answered([Prediction(None, reason=task)] * len(predictors))
         else:
             tasks[item.number] = task
     distinct = {_up_to_names(record, record.items[number], task): task for number, task in tasks.items()}
-    answers: dict[Task, Sequence[Prediction]] = {}
+    answers: dict[Task, Answered] = {}
     runner = TaskRunner(partial(_predicted, predictors, transform, typical), executor, time_limit)
     for task, answer in runner.about(distinct.values()):
-        is_refused = isinstance(answer, Unanswered)
-        answers[task] = [Prediction(None, reason=answer.reason)] * len(predictors) if is_refused else answer
+        if isinstance(answer, Unanswered):
+            answer = Answered([Prediction(None, reason=answer.reason)] * len(predictors))
+        answers[task] = answer
         if progress is not None:
             progress(len(answers), len(distinct))
     for number, task in tasks.items():
@@ -109,12 +124,36 @@ def _up_to_names(record: Record, item: Item, task: Task) -> tuple[str, Any]:
 
 def _predicted(
     predictors: Sequence[Predictor], transform: Transform | None, typical: Mapping[str, Any] | None, task: Task
-) -> list[Prediction]:
-    """Return the prediction of *task* by each of *predictors*."""
+) -> Answered:
+    """Return the prediction of *task* by each of *predictors*, and its operations and accesses."""
     case = to_predict(program_of(task.text), dict(task.sizes), transform, typical)
-    if is_sequential(case.kernel):
-        return [Prediction(None, reason=SEQUENTIAL)] * len(predictors)
-    return [_by(predictor, case) for predictor in predictors]
+    sequential = [Prediction(None, reason=SEQUENTIAL)] * len(predictors) if is_sequential(case.kernel) else None
+    return Answered(sequential or [_by(predictor, case) for predictor in predictors], *_counted(case))
+
+
+def _counted(case: Case) -> tuple[float | None, float | None]:
+    """Return the floating-point operations of *case*, and the bytes of its accesses of global memory."""
+    try:
+        numbers = count(case.kernel, typical=case.typical).properties().evaluate(**case.sizes)
+    except LoopyperfError:
+        return None, None
+    flops = accessed = 0.0
+    for name, number in numbers.items():
+        match _item(name):
+            case Operation(dtype=dtype) if dtype.startswith("f"):
+                flops += float(number)
+            case Access(space=MemorySpace.GLOBAL, bits=bits):
+                accessed += float(number) * bits / 8
+            case _:
+                pass
+    return flops, accessed
+
+
+def _item(name: str) -> object:
+    try:
+        return item_named(name)
+    except ParameterError:  # a minimum of loads and stores, which are counted too
+        return None
 
 
 def to_predict(

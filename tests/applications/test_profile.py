@@ -59,6 +59,13 @@ def test_the_row_adds_up_the_estimates_of_its_calls(profiled):
         assert profiled.result.wholes[place].kernels == row.on[place].seconds
 
 
+def test_operations_and_bytes_of_all_calls(profiled):
+    (row,) = profiled.result.rows
+    elements = 7 * 1000 + 2 * 2000
+    assert (row.flops, row.accessed) == (2 * elements, 3 * 8 * elements)
+    assert row.intensity == pytest.approx(1 / 12)
+
+
 def test_the_parts_of_the_whole_add_up_to_the_wall_clock_time(profiled):
     result = profiled.result
     assert result.here.seconds == pytest.approx(result.seconds, rel=1e-9)
