@@ -1,3 +1,9 @@
+from .applications.application import ApplicationProfile as ApplicationProfile
+from .applications.application import Link as Link
+from .applications.parallel import parallelized as parallelized
+from .applications.profile import Profile as Profile
+from .applications.profile import profile as profile
+from .applications.profile import project as project
 from .calibration.archived import load_measurements as load_measurements
 from .calibration.archived import load_observations as load_observations
 from .calibration.calibrate import calibrate as calibrate

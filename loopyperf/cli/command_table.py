@@ -42,6 +42,7 @@ SUMMARIES: Mapping[str, str] = {
     "fit": "Fit a model to an archive of measurements.",
     "measure": "Measure the run time of a Loopy kernel, and print it beside the predicted one.",
     "microbenchmark": "Measure the latencies and memories of a device and write its device file.",
+    "profile": "Run a Python program that uses Loopy, and predict the run time of its kernels on other devices.",
     "rank": "Rank variants of a Loopy kernel by predicted run time, fastest first.",
     "report": "Write an HTML report that explains the run time of a Loopy kernel.",
     "trace": "Write a simulated trace of the warps of one core, for Perfetto.",
@@ -56,6 +57,7 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("calibrate", "fit", "microbenchmark", "train", "validate"), "measuring"),
     **dict.fromkeys(("cache", "doctor"), "installation"),
     "devices": "devices",
+    "profile": "profiling",
     **dict.fromkeys(("check", "measure", "tune"), "tuning"),
 }
 """command name -> module of this package that defines it"""

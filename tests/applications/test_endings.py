@@ -1,0 +1,60 @@
+"""However an application ends, its record says how far it is complete."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopyperf.applications.record import read_record
+
+APPLICATION = """
+import os, signal, sys, time
+import loopy as lp
+import numpy as np
+from tests.applications.programs import axpy
+
+execute = axpy(lp.ExecutableCTarget()).executor()
+x, y = np.ones(100), np.ones(100)
+for _ in range(5):
+    execute(x=x, y=y, s=1.0)
+time.sleep(1.1)
+execute(x=x, y=y, s=1.0)
+"""
+
+
+def run(tmp_path, ending, *options):
+    program = tmp_path / "app.py"
+    program.write_text(APPLICATION + ending)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-m", "loopyperf", "profile", "--device", "nvidia-titan-v", "--parallelize", *options]
+    done = subprocess.run(
+        [*command, str(program), "--steps", "6"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done, read_record(tmp_path / "app.lpp")
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "how", "calls"),
+    [
+        ("assert sys.argv[1:] == ['--steps', '6']", 0, "complete", 6),
+        ("raise RuntimeError('boom')", 1, "the program raised RuntimeError: boom", 6),
+        ("sys.exit(3)", 3, "the program exited with status 3", 6),
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130, "interrupted", 6),
+        ("os._exit(4)", 4, None, 6),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, None, 6),
+        ("pid = os.fork(); execute(x=x, y=y, s=1.0)\nif pid: os.waitpid(pid, 0)", 0, "complete", 7),
+    ],
+    ids=["complete", "raises", "exits", "interrupted", "os._exit", "killed", "forks"],
+)
+def test_ending(tmp_path, ending, status, how, calls):
+    done, record = run(tmp_path, ending)
+    assert done.returncode == status, done.stderr
+    assert (record.end and record.end.how) == how
+    assert len(record.events) == calls
+    if status in (0, 1, 3):
+        assert "axpy(n=100)" in done.stdout
+        assert (how == "complete") == ("the record ends" not in done.stdout)
