@@ -1,11 +1,12 @@
 """Commands that explain run times: ``advise``, ``diff``, ``explain``, ``report`` and ``trace``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+from loopy.diagnostic import LoopyError
 
 import loopyperf as lpp
 from loopyperf.cli import settings
@@ -14,12 +15,17 @@ from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.options import Form, Output, is_quiet, standard_error
 from loopyperf.cli.progress import working
 from loopyperf.display import ReportText, Table
-from loopyperf.errors import by_reason
+from loopyperf.errors import LoopyperfError, by_reason, one_line
 from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice, accesses_table
+from loopyperf.explain.findings import Finding
 from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR
+from loopyperf.kernel import Program
 from loopyperf.models.catalog import MODELS
+from loopyperf.units import duration, in_percent
 
+SMALL = 0.01
+"""share of the time below which a line's cost is not shown"""
 INDENT = 2
 """indentation of a source line for each loop around it"""
 MARK = 'name="generator" content="loopyperf '
@@ -28,11 +34,12 @@ MARK = 'name="generator" content="loopyperf '
 
 @click.command("advise", epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=1024 --device nvidia-v100")
 @settings.predicting(*settings.OF_KERNEL)
+@click.option("--try", "is_tried", is_flag=True, help="Make each change, and estimate the changed kernel.")
 @click.option("--combine", is_flag=True, help="Combine up to four changes, as long as each helps.")
 @click.option(
     "--emit", type=settings.FILE, help="Write a Python file; its function fixed() returns the changed kernel."
 )
-def advise_command(kernel: str, form: Form, emit: Path | None, **options: Any) -> None:
+def advise_command(kernel: str, form: Form, emit: Path | None, is_tried: bool, **options: Any) -> None:
     """Suggest changes that make a Loopy kernel faster, with the predicted time after each.
 
     FUNCTION in FILE.py returns the kernel. Loopy makes each change, and the model predicts the changed kernel. The
@@ -41,10 +48,28 @@ def advise_command(kernel: str, form: Form, emit: Path | None, **options: Any) -
     program = load_program(kernel)
     with working("simulating"):
         answer = lpp.advise(program, **options)
-    print_answer(answer, form)
+        asked = {name: value for name, value in options.items() if name != "combine"}
+        tried = (
+            [_tried(program, finding, asked) for finding in answer.findings if finding.recipe.calls] if is_tried else []
+        )
+    table = ReportText("after each change", tables=[Table(("change", "time"), tried)])
+    print_in(
+        form,
+        lambda: [answer.report_text(), *([table] if tried else [])],
+        answer.records,
+        lambda: {**answer.to_dict(), **({"tried": dict(tried)} if is_tried else {})},
+    )
     written = None if emit is None else answer.emit(emit, kernel)
     if written is not None and form == "text":
         show_beside(f"wrote {written}; fixed() returns the changed kernel: loopyperf estimate {written}:fixed")
+
+
+def _tried(program: Program, finding: Finding, options: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the change of *finding*, and the estimated time of the kernel that its printed function returns."""
+    try:
+        return finding.change, lpp.estimate(finding.apply(program), **options).time_in_words
+    except (LoopyperfError, LoopyError) as error:
+        return finding.change, one_line(error)
 
 
 @click.command(
@@ -178,12 +203,16 @@ def _report_texts(answer: Explanation) -> Iterator[ReportText]:
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
     """Return the source, as Loopy writes it, with the cost and the stall reasons of each line."""
+    whole = float(on.estimate.seconds)
     rows: list[tuple[str, str, str, str]] = []
     for cost in answer.lines(on):
-        line, (time, share) = cost.line, on.cost_in_words(cost.seconds)
-        if line.kind != "other" or time:
-            name = f"  {{id={line.source}}}" if line.kind == "instruction" else ""
-            rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.remarks_at(line.source)))
+        line = cost.line
+        if line.kind == "other" and not (cost.parts and abs(cost.seconds) >= SMALL * whole):
+            continue
+        name = f"  {{id={line.source}}}" if line.kind == "instruction" else ""
+        is_shown = bool(cost.parts and whole) and abs(cost.seconds) >= SMALL * whole
+        time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
+        rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.remarks_at(line.source)))
     return Table(("source", "time", "share", "share of all stall cycles, and reason"), rows, last=1)
 
 

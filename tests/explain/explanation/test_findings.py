@@ -21,16 +21,33 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.stages.cache import CACHE
 from loopyperf.stages.case import Case
-from tests.explain.explanation.test_planted_kernels import CAUSES
 from tests.slow_kernels import PLANTED
 
 V100 = "nvidia-v100"
+CAUSES = {
+    "copy": ("coalesce", "bound by L2 bandwidth: each load of a takes 32 sectors (minimum 4)"),
+    "product": ("pad", "bound by shared memory bandwidth: 8-way bank conflicts of b_fetch"),
+    "contraction": (
+        "fewer values",
+        "limited by registers: 120 values per work-item take 255 registers: 8 of 64 warps are resident",
+    ),
+    "reduction": ("reduce once", "limited by barriers: 9 barriers per iteration of k"),
+    "tail": ("smaller groups", "limited by the tail effect: 84 groups on 80 SMs: 4 execute 2 groups, the others 1"),
+}
+"""by kernel: the kind of the first finding, and the start of the sentence on the cause"""
 
 
 @pytest.fixture(scope="module", params=PLANTED)
 def planted(request):
     build, sizes = PLANTED[request.param]
     return request.param, lpp.advise(build(), device=V100, parameters=sizes), build, sizes
+
+
+def test_planted_cause_is_the_first_finding_and_the_sentence(planted):
+    name, advice, _, _ = planted
+    kind, cause = CAUSES[name]
+    assert advice.findings[0].kind == kind
+    assert advice.diagnosis.cause.startswith(cause)
 
 
 def test_gain_is_at_least_that_of_the_kernel_fixed_by_hand(planted):
@@ -40,6 +57,16 @@ def test_gain_is_at_least_that_of_the_kernel_fixed_by_hand(planted):
         mended = lpp.estimate(build(mended=True), device=V100, model="pipeline", parameters=sizes).seconds
         assert first.seconds <= 1.01 * mended
         assert first.seconds + first.gain == pytest.approx(advice.diagnosis.seconds)
+
+
+def test_each_time_is_that_of_the_kernel_changed_by_the_printed_text(planted):
+    _, advice, build, sizes = planted
+    for each in (each for each in advice.findings if each.seconds is not None):
+        assert each.recipe.source in str(advice)
+        names: dict[str, Any] = {}
+        exec(each.recipe.source, names)
+        changed = lpp.estimate(names["change"](build()), device=V100, model="pipeline", parameters=sizes)
+        assert changed.seconds == each.seconds
 
 
 @pytest.mark.parametrize(
