@@ -63,6 +63,12 @@ RANKS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZ
 """environment variables with the rank and the number of ranks"""
 
 
+def rank_and_ranks() -> tuple[int, int] | tuple[None, None]:
+    """Return the MPI rank of this process and the number of ranks; None outside of MPI."""
+    found = [(int(os.environ[one]), int(os.environ[every])) for one, every in RANKS if {one, every} <= set(os.environ)]
+    return found[0] if found else (None, None)
+
+
 @dataclass
 class Call:
     """A call that is being executed."""
@@ -84,8 +90,7 @@ class Recorder:
         """Record into the file *path*. With *owns_queues*, all queues that the application creates give times."""
         self.path = path
         self.owns_queues = owns_queues
-        ranks = [(int(os.environ[one]), int(os.environ[all_])) for one, all_ in RANKS if {one, all_} <= set(os.environ)]
-        rank, number = ranks[0] if ranks else (None, None)
+        rank, number = rank_and_ranks()
         versions = {name: metadata.version(name) for name in ("loopyperf", "loopy")}
         self._start = Start(FORMAT, list(command), datetime.now(UTC).isoformat(), versions, rank, number)
         self._replaced: list[tuple[Any, str, Any]] = []

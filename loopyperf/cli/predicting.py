@@ -33,12 +33,14 @@ from loopyperf.search.task import BOUNDS
 @click.option(
     "--wall", is_flag=True, help="Predict the wall-clock time of one run, with the launch and the wait on the host."
 )
+@click.option("--measure", is_flag=True, help="Also measure the kernel, on --backend or opencl, and print both times.")
 def estimate_command(
     kernel: str,
     form: Form,
     parameters: Mapping[str, int | list[int]],
     device: Sequence[str],
     plot: Path | None,
+    measure: bool,
     **options: Any,
 ) -> None:
     """Predict the run time of a Loopy kernel.
@@ -49,6 +51,16 @@ def estimate_command(
     swept = {name: values for name, values in parameters.items() if isinstance(values, list)}
     if plot is not None and (len(swept) != 1 or len(device) > 1):
         raise click.UsageError("--plot needs one size with several values, e.g. --set n=1k,2k,4k, and one device")
+    if measure:
+        if swept or len(device) > 1 or options.pop("counting") or options.pop("wall"):
+            raise click.UsageError("--measure needs one size and at most one device; drop --counting and --wall")
+        options["backend"] = options["backend"] or "opencl"
+        with working("measuring"):
+            measured = lpp.measure(
+                load_program(kernel), parameters=parameters, device=device[0] if device else None, **options
+            )
+        print_answer(measured, form)
+        return
     grid = np.meshgrid(*(np.array(values, object) for values in swept.values()), indexing="ij")
     combinations = {name: each.ravel() for name, each in zip(swept, grid, strict=True)}
     program = load_program(kernel)

@@ -12,7 +12,7 @@ import click
 
 import loopyperf as lpp
 from loopyperf.applications.record import SUFFIX
-from loopyperf.applications.recorder import Recorder
+from loopyperf.applications.recorder import Recorder, rank_and_ranks
 from loopyperf.applications.traces import chrome_trace, speedscope
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_answer, show_beside
@@ -101,7 +101,8 @@ def _run(program: str, arguments: tuple[str, ...], is_module: bool, path: Path) 
         raise KernelFileError(f"there is no file {program}")
     before, folder = (sys.argv, sys.path[0]), str(Path.cwd() if is_module else Path(program).resolve().parent)
     sys.argv, sys.path[0] = [program, *arguments], folder
-    recorder = Recorder(path, sys.argv, owns_queues=True)
+    rank, _ = rank_and_ranks()
+    recorder = Recorder(Path(os.devnull) if rank else path, sys.argv, owns_queues=True)
     recorder.start()
     how, status, process = "complete", 0, os.getpid()
     try:
@@ -122,7 +123,7 @@ def _run(program: str, arguments: tuple[str, ...], is_module: bool, path: Path) 
     finally:
         sys.argv, sys.path[0] = before
     recorder.stop(how)
-    if os.getpid() != process:  # a child that the program forked, and that returned from it
+    if rank or os.getpid() != process:  # another rank, or a child that the program forked and that returned from it
         os._exit(status)
     return status
 

@@ -25,16 +25,20 @@ execute(x=x, y=y, s=1.0)
 """
 
 
-def run(tmp_path, ending, *options):
+def run(tmp_path, ending, **variables):
+    """Return the finished process of a profiled application with this *ending*."""
     program = tmp_path / "app.py"
     program.write_text(APPLICATION + ending)
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-m", "loopyperf", "profile", "--device", "nvidia-titan-v", "--parallelize", *options]
-    done = subprocess.run(
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | variables
+    command = [sys.executable, "-m", "loopyperf", "profile", "--device", "nvidia-titan-v", "--parallelize"]
+    return subprocess.run(
         [*command, str(program), "--steps", "6"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done, read_record(tmp_path / "app.lpp")
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,10 +55,20 @@ def run(tmp_path, ending, *options):
     ids=["complete", "raises", "exits", "interrupted", "os._exit", "killed", "forks"],
 )
 def test_ending(tmp_path, ending, status, how, calls):
-    done, record = run(tmp_path, ending)
+    done, record = run(tmp_path, ending), read_record(tmp_path / "app.lpp")
     assert done.returncode == status, done.stderr
     assert (record.end and record.end.how) == how
     assert len(record.events) == calls
     if status in (0, 1, 3):
         assert "axpy(n=100)" in done.stdout
         assert (how == "complete") == ("the record ends" not in done.stdout)
+
+
+def test_the_first_of_several_ranks_is_recorded(tmp_path):
+    done, record = run(tmp_path, "", PMI_RANK="0", PMI_SIZE="2"), read_record(tmp_path / "app.lpp")
+    assert "MPI rank 0 of 2 is profiled" in done.stdout
+    assert (record.start.rank, record.start.ranks) == (0, 2)
+    (tmp_path / "app.lpp").unlink()
+    other = run(tmp_path, "", PMI_RANK="1", PMI_SIZE="2")
+    assert (other.returncode, other.stdout, other.stderr) == (0, "", "")
+    assert not (tmp_path / "app.lpp").exists()
