@@ -303,7 +303,8 @@ def _row(
     items = [record.items[number] for number in counts]
     seen = list(counts.values())
     timed, calls = sum(each.timed for each in seen), sum(each.calls for each in seen)
-    sizes = [each.sizes for each in items if each.sizes]
+    named = [{name: size for name, size in item.sizes.items() if name not in item.layout} for item in items]
+    sizes = [each for each in named if each]
     return ProfileRow(
         name=name,
         work=items[0].work,

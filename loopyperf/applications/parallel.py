@@ -24,7 +24,7 @@ def parallelized(program: lp.TranslationUnit) -> lp.TranslationUnit:
 
     A loop is parallel if each of its instructions stores into different elements in each iteration, and reads no other
     element of an array that the loop stores. Where a nest of loops needs results of another, a barrier across all
-    groups separates two launches.
+    groups separates two launches. Scalars are computed by one work-item.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def parallelized(program: lp.TranslationUnit) -> lp.TranslationUnit:
     Raises
     ------
     NotParallelError
-        An instruction is in no parallel loop.
+        An instruction is in loops of which none is parallel, or sums into a scalar.
     """
     for name in program.entrypoints:
         function = program.callables_table[name]
@@ -52,7 +52,7 @@ def _parallelized(kernel: lp.LoopKernel) -> lp.LoopKernel:
     axes: dict[str, int] = {}  # loop -> 0 for adjacent lanes, 1 for rows
     for instruction in kernel.instructions:
         loops = [each for each in _loops_of_store(instruction) if _is_parallel(kernel, each)]
-        if not loops:
+        if not loops and (instruction.within_inames or instruction.reduction_inames()):
             raise NotParallelError(
                 f"instruction {instruction.id} of {kernel.name!r} is in no loop that can run in parallel"
             )

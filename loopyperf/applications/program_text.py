@@ -23,13 +23,14 @@ import numpy as np
 from loopy.tools import LazilyUnpicklingList
 from loopy.tools import Optional as LoopyOptional
 from numpy.typing import NDArray
+from pytools import RecordWithoutPickling
 from pytools.tag import Tag
 
 from loopyperf.errors import LoopyperfError
 
 TRUSTED = frozenset({"constantdict", "fractions", "loopy", "numpy", "pymbolic", "pytools"})
 """packages whose classes may occur in a record"""
-LEFT_OUT = ("_hash", "_memoize", "_pytools_persistent_hash", "compiler")
+LEFT_OUT = ("_cached", "_hash", "_memoize", "_pytools_persistent_hash", "compiler")
 """first letters of attributes that do not belong to an object's value: what pytools and Loopy remember of earlier
 computations, and the compiler of an executable C target"""
 COLLECTIONS: Mapping[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
@@ -97,7 +98,8 @@ def _taken_apart(value: Any, kind: type[Any]) -> list[Any]:
         attributes = {each.name: getattr(value, each.name) for each in fields(kind)}
     elif hasattr(value, "__dict__"):
         everything = cast("dict[str, Any]", vars(value))
-        attributes = {key: part for key, part in everything.items() if not key.startswith(LEFT_OUT)}
+        names = everything.keys() & kind.fields if isinstance(value, RecordWithoutPickling) else everything
+        attributes = {key: everything[key] for key in sorted(names) if not key.startswith(LEFT_OUT)}
     else:
         raise ProgramTextError(f"an object of class {name} has no plain form")
     return ["object", name, *([key, _plain(part)] for key, part in attributes.items())]
@@ -160,6 +162,8 @@ def _put_together(name: str, attributes: list[Any]) -> Any:
     if kind is None:
         return DROPPED
     found = kind.__new__(kind)
+    if isinstance(found, RecordWithoutPickling):
+        found.register_fields({key for key, _ in attributes})  # otherwise its class learns them from its first instance
     for key, part in attributes:
         object.__setattr__(found, key, _made(part))
     return found

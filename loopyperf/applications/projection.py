@@ -111,7 +111,9 @@ def _task_of(record: Record, item: Item) -> Task | str:
         stream = _stream(item)
         return stream if isinstance(stream, str) else Task(*stream)
     if item.program is None:
-        return "a transfer" if item.work == "transfer" else "not a Loopy kernel, and no elementwise arithmetic"
+        return item.problem or (
+            "a transfer" if item.work == "transfer" else "no kernel of Loopy or elementwise arithmetic"
+        )
     program = record.programs[item.program]
     if program.problem or item.problem:
         return program.problem or item.problem
@@ -195,6 +197,7 @@ def _stream(item: Item) -> tuple[str, tuple[tuple[str, int], ...]] | str:
     It stands for elementwise arithmetic of pyopencl, which is bound by memory.
     """
     shapes = [(int(np.prod(each.shape, dtype=np.int64)), np.dtype(each.dtype)) for each in item.arrays.values()]
+    shapes = [*shapes[:1], *(each for each in shapes[1:] if each[0] > 1 or shapes[0][0] == 1)]  # scalars are cached
     lengths = {length for length, _ in shapes}
     if len(lengths) != 1 or not all(dtype.kind in "iufb" for _, dtype in shapes):
         return "elementwise arithmetic of arrays that differ in size, or of complex numbers"

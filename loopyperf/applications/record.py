@@ -85,6 +85,8 @@ class Item(msgspec.Struct, frozen=True, tag="item"):
     """number of its program; None if it is not Loopy's"""
     sizes: dict[str, int] = {}
     """values of its integer arguments, including those that Loopy finds from the shapes of arrays"""
+    layout: list[str] = []
+    """those of :attr:`sizes` that are strides and offsets of arrays"""
     arrays: dict[str, Array] = {}
     """argument arrays by name"""
     size: int = 0

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module, metadata
@@ -25,7 +25,9 @@ from typing import Any, cast
 import loopy as lp
 import msgspec
 import numpy as np
+from loopy.kernel.array import get_strides
 from loopy.schedule.tools import get_kernel_arg_info
+from loopy.symbolic import get_dependencies, parse  # pyright: ignore[reportUnknownVariableType]
 from loopy.target.c.c_execution import DEF_EVEN_DIV_FUNCTION
 from loopy.types import NumpyType
 from pytools.codegen import CodeGenerator
@@ -47,10 +49,12 @@ from loopyperf.applications.record import (
 )
 from loopyperf.errors import one_line
 
-OWN = ("loopyperf", "loopy", "pyopencl", "pytools", "arraycontext")
-"""packages whose frames are not the application's"""
+OWN = ("loopyperf", "loopy", "pyopencl", "pytools", "arraycontext", "pytato")
+"""packages through which applications call kernels, whose frames are not the application's"""
 RUNNER = "<frozen runpy>"
 """file of the function that runs a program for a command line; its callers are not the application's"""
+OF_EXECUTOR = frozenset({"allocator", "entrypoint", "out_host", "wait_for"})
+"""keyword arguments of executors that are not arguments of kernels"""
 DEPTH = 60
 """frames of a call chain that are recorded"""
 AT_ONCE = 500
@@ -153,7 +157,7 @@ class Recorder:
         current = self._of_thread.__dict__
         if current.get("call") is not None or os.getpid() != self._process:
             return function(*args, **kwargs)
-        current["call"] = call = Call(find(), self._site(inspect.currentframe()), 0.0)
+        current["call"] = call = Call(self._found(find), self._site(inspect.currentframe()), 0.0)
         call.begin = time.perf_counter()
         try:
             return function(*args, **kwargs)
@@ -168,6 +172,14 @@ class Recorder:
                 self._drain()
                 if len(self._done) >= AT_ONCE or call.begin > self._written + PERIOD:
                     self._flush()
+
+    def _found(self, find: Callable[[], int]) -> int:
+        """Return the item that *find* returns; if it fails, one with the reason, so that the application goes on."""
+        try:
+            return find()
+        except Exception as error:  # a framework may call in a way that this version does not know
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            return self.item(("unknown", reason), work="other kernel", name="unknown", problem=reason)
 
     def current(self) -> Call | None:
         """Return the call that this thread is executing."""
@@ -249,6 +261,7 @@ class Recorder:
 
     def of_executor(self, executor: Any, kwargs: Mapping[str, Any]) -> int:
         """Return the item of a call of a Loopy executor with the arguments *kwargs*."""
+        kwargs = {name: value for name, value in kwargs.items() if name not in OF_EXECUTOR}
         known = self._by_executor.setdefault(executor, {})
         key = tuple(_key_of(name, value) for name, value in kwargs.items())
         found = known.get(key)
@@ -262,9 +275,9 @@ class Recorder:
         program = self.number(
             ("program", name, text), ProgramLine, lambda number: ProgramLine(number, name, text, problem)
         )
-        sizes, problem = sizes_of(executor, kwargs)
+        sizes, layout, problem = sizes_of(executor, kwargs)
         arrays = {key: array_of(value) for key, value in kwargs.items() if is_array(value)}
-        described = {"program": program, "sizes": sizes, "arrays": arrays, "problem": problem}
+        described = {"program": program, "sizes": sizes, "layout": layout, "arrays": arrays, "problem": problem}
         return self.item((name, msgspec.json.encode(described)), work="kernel", name=name, **described)
 
     def of_arrays(self, name: str, work: Work, args: Sequence[Any]) -> int:
@@ -319,10 +332,10 @@ def text_of(executor: Any, dtypes: Mapping[str, Any]) -> tuple[str, str]:
         return "", one_line(error)
 
 
-def sizes_of(executor: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, int], str]:
+def sizes_of(executor: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, int], list[str], str]:
     """Return the values of all integer arguments of a call, by Loopy's own rule for those that are not passed.
 
-    The second value is the reason if they cannot be found.
+    The second value names those that are strides and offsets, the third is the reason if they cannot be found.
     """
     try:
         if executor.packing_controller is not None:
@@ -335,9 +348,19 @@ def sizes_of(executor: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, int], 
         found: dict[str, Any] = {name: _without_data(kwargs.get(name)) for name in info.passed_arg_names}
         exec(DEF_EVEN_DIV_FUNCTION + "\n" + code.get(), found)
     except Exception as error:  # whatever Loopy or its code raises, the application meets it in its call
-        return {}, one_line(error)
+        return {}, [], one_line(error)
     values = {arg.name: found.get(arg.name) for arg in kernel.args if isinstance(arg, lp.ValueArg)}
-    return {name: int(value) for name, value in values.items() if isinstance(value, Integral)}, ""
+    arrays = [arg for arg in kernel.args if isinstance(arg, lp.ArrayArg)]
+    layouts = [expression for arg in arrays for expression in (*get_strides(arg), arg.offset) if expression is not None]
+    shapes = [extent for arg in arrays if isinstance(arg.shape, tuple) for extent in arg.shape]
+    layout = _names_in(layouts) - _names_in(shapes)
+    found = {name: int(value) for name, value in values.items() if isinstance(value, Integral)}
+    return found, sorted(layout & found.keys()), ""
+
+
+def _names_in(expressions: Iterable[Any]) -> frozenset[str]:
+    parsed = (parse(each) if isinstance(each, str) else each for each in expressions)
+    return frozenset[str]().union(*map(get_dependencies, parsed))
 
 
 def _without_data(value: Any) -> Any:
@@ -428,11 +451,16 @@ def of_array_arithmetic(recorder: Recorder, before: Any) -> Any:
 
 def of_copy(recorder: Recorder, before: Any) -> Any:
     """Record copies between host and device."""
-    memory = import_module("pyopencl").MemoryObjectHolder
+    pyopencl = import_module("pyopencl")
+
+    def is_on_device(memory: Any) -> bool:
+        if isinstance(memory, pyopencl.SVM):  # memory that both share, or an array of NumPy
+            return not isinstance(memory.mem, np.ndarray)
+        return isinstance(memory, pyopencl.MemoryObjectHolder | pyopencl.SVMPointer)
 
     @functools.wraps(before)
     def call(queue: Any, dest: Any, src: Any, **kwargs: Any) -> Any:
-        on_device = [isinstance(each, memory) for each in (src, dest)]
+        on_device = [is_on_device(each) for each in (src, dest)]
         name = " to ".join("device" if each else "host" for each in on_device)
         host = src if on_device[1] else dest
         size = int(kwargs.get("byte_count") or getattr(host, "nbytes", 0) or getattr(host, "size", 0))

@@ -64,6 +64,13 @@ def test_ending(tmp_path, ending, status, how, calls):
         assert (how == "complete") == ("the record ends" not in done.stdout)
 
 
+def test_a_record_is_read_in_another_process(tmp_path):
+    done = run(tmp_path, "")
+    command = [sys.executable, "-m", "loopyperf", "profile", "--device", "nvidia-titan-v", "--parallelize", "app.lpp"]
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(again.stdout)
+
+
 def test_the_first_of_several_ranks_is_recorded(tmp_path):
     done, record = run(tmp_path, "", PMI_RANK="0", PMI_SIZE="2"), read_record(tmp_path / "app.lpp")
     assert "MPI rank 0 of 2 is profiled" in done.stdout
