@@ -65,10 +65,10 @@ def test_ending(tmp_path, ending, status, how, calls):
 
 
 def test_a_record_is_read_in_another_process(tmp_path):
-    done = run(tmp_path, "")
+    run(tmp_path, "")
     command = [sys.executable, "-m", "loopyperf", "profile", "--device", "nvidia-titan-v", "--parallelize", "app.lpp"]
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith(again.stdout)
+    assert "100 % of the measured kernel time is predicted" in again.stdout
 
 
 def test_the_first_of_several_ranks_is_recorded(tmp_path):
