@@ -4,7 +4,8 @@ FILE holds the measurements that ``ranking.py FILE`` made of all variants. The s
 (``loopyperf calibrate``) and prints the number of measurements, the measured time of the found variant over the least
 in FILE, and the time of tuning over that of building and measuring all:
 
-    POCL_MAX_PTHREAD_COUNT=1 PYTHONPATH=benchmarks .venv/bin/python -m tuning.on_pocl FILE [--n 256] [--state STATE]
+    POCL_MAX_PTHREAD_COUNT=1 PYTHONPATH=benchmarks .venv/bin/python -m tuning.on_pocl FILE [--n 256] [--state STATE] \
+        [--workers 2]
 """
 
 import argparse
@@ -16,6 +17,7 @@ from ranking import BLOCKS, DEPTHS, GROUPS, TILES, records
 from ranking_sets.matrix_multiplication import Form, matrix_multiplication
 
 import loopyperf as lpp
+from loopyperf.executors import Processes
 
 SPACE = {"group": GROUPS, "block": BLOCKS, "depth": DEPTHS, "tiles": TILES}
 RESTRICTIONS = (
@@ -42,13 +44,14 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=256, help="size of the matrices")
     parser.add_argument("--state", type=Path, help="archive of the tuning")
     parser.add_argument("--budget", type=int, help="largest number of measurements")
+    parser.add_argument("--workers", type=int, default=1, help="processes that predict variants")
     options = parser.parse_args()
     found = {each["name"]: each for each in records(options.file) if each["n"] == options.n and each["seconds"]}
     begin = time.perf_counter()
     with lp.CacheMode(False):
         tuned = lpp.tune(
             build, SPACE, restrictions=RESTRICTIONS, backend="opencl", n=options.n, budget=options.budget,
-            state=options.state,
+            state=options.state, executor=Processes(options.workers) if options.workers > 1 else None,
         )  # fmt: skip
     took = time.perf_counter() - begin
     print(tuned)
