@@ -28,11 +28,12 @@ from loopyperf.compiler.identities import with_exact_reciprocals, with_fused_mul
 from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop_guards
 from loopyperf.compiler.predication import with_predicated_iterations, with_predication
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.compiler.stack_memory import with_stack_memory
 from loopyperf.compiler.value_numbering import computed_once, without_common_subexpressions, without_invariants
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied
-from loopyperf.idg.graph import Idg, Rewriting, number_of_runs
+from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import Edge, Item, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of

@@ -7,9 +7,10 @@ import pymbolic.primitives as prim
 
 from loopyperf.compiler.entry import HOPPER, TURING, Capability
 from loopyperf.compiler.predication import TEST
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg, Rewriting, composed, number_of_runs, rewritten
+from loopyperf.idg.graph import Idg, composed, number_of_runs, rewritten
 from loopyperf.idg.program import Dependence, Edge, Instruction, Loop, Opcode, Operand, expanded, loops_in
 from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial

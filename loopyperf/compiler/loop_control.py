@@ -15,8 +15,9 @@ from itertools import chain
 from loopyperf.compiler.entry import is_axis
 from loopyperf.compiler.functions import length
 from loopyperf.compiler.predication import on_loop
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.graph import Idg, Rewriting, number_of_runs
+from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import Edge, Instruction, Iteration, Loop, Opcode, integer_if_whole, is_innermost, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term

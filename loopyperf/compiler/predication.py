@@ -14,9 +14,10 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg, Rewriting, between_kept, number_of_runs
+from loopyperf.idg.graph import Idg, between_kept, number_of_runs
 from loopyperf.idg.program import (
     DataCondition,
     Edge,

@@ -23,10 +23,11 @@ from itertools import pairwise
 
 from loopyperf.compiler.entry import is_axis
 from loopyperf.compiler.private_arrays import MOST_REGISTERS
+from loopyperf.compiler.rewriting import Rewriting
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
-from loopyperf.idg.graph import Idg, Rewriting
+from loopyperf.idg.graph import Idg
 from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, loops_in, placed
 from loopyperf.polyhedral.affine import Opaque, Symbol
