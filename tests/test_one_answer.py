@@ -76,7 +76,7 @@ def check(name: str, device: str, **options: Any) -> None:
     longer = {name: (size, 2 * size) if name == next(iter(sizes)) else size for name, size in sizes.items()}
     difference = lpp.diff(knl, **{**where, "parameters": longer})
     assert (difference.model, difference.before) == (estimate.model, estimate.seconds)
-    first = {each.line.source: each.before for each in difference.lines}
+    first = {each.source: each.before for each in difference.lines}
     for cost in explanation.lines(on):
         assert first.get(cost.line.source, cost.seconds) == cost.seconds
     check_screen(explanation, on)

@@ -21,6 +21,7 @@ class Link:
     """The link between the host and a device."""
 
     name: str = "PCIe 4.0 x16"
+    """as tables show it"""
     bandwidth: float = 25e9
     """bytes per second that large transfers reach"""
     latency: float = 10e-6
@@ -36,6 +37,7 @@ class Projected:
     """The predicted time of a row on one device."""
 
     device: str
+    """short name"""
     seconds: float | None
     """seconds of all calls; None without a prediction"""
     bound: str
@@ -53,12 +55,15 @@ class ProfileRow:
     _DERIVED: ClassVar[tuple[str, ...]] = ("intensity",)
 
     name: str
+    """name of the kernel, or the direction of transfers"""
     work: Work
+    """kind of work"""
     site: str
     """innermost call in the application: ``"file.py:12 function"``; empty without one"""
     sizes: Sequence[Mapping[str, int]]
     """distinct sizes"""
     calls: int
+    """number of calls"""
     bytes: int
     """bytes of all transfers, or of the arrays of kernels that are not Loopy's"""
     here: float | None
@@ -91,6 +96,7 @@ class Whole:
     """The time of the whole application on one device, in seconds."""
 
     device: str
+    """short name; ``"here"`` where it was measured"""
     kernels: float
     """predicted kernels"""
     transfers: float
@@ -130,6 +136,7 @@ class ApplicationProfile(Tabular):
     devices: Sequence[str]
     """short names of the devices of the predictions"""
     link: Link
+    """link of the predicted transfers"""
     rows: Sequence[ProfileRow]
     """by decreasing predicted time on the first device, those without a prediction by their measured one"""
     wholes: Sequence[Whole]

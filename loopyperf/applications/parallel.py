@@ -40,6 +40,14 @@ def parallelized(program: lp.TranslationUnit) -> lp.TranslationUnit:
     ------
     NotParallelError
         An instruction is in loops of which none is parallel, or sums into a scalar.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "b[i, j] = 2*a[i, j]", name="doubled", lang_version=(2018, 2))
+    >>> sorted(lpp.parallelized(knl)["doubled"].inames)
+    ['i_inner', 'i_outer', 'j_inner', 'j_outer']
     """
     for name in program.entrypoints:
         function = program.callables_table[name]

@@ -74,6 +74,24 @@ def project(
         The file is not a record.
     UnknownDeviceError, ParameterError
         An option is invalid.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> planned = lpp.project([(knl, {"n": 2**24}, 100)], ["nvidia-titan-v"], model="roofline")
+    >>> f"{planned.wholes[0].seconds:.1e} s, {planned.rows[0].on[0].bound}"
+    '2.4e-02 s, DRAM'
     """
     if not devices:
         raise ParameterError("name at least one device, e.g. devices=['nvidia-h200']")
@@ -106,9 +124,13 @@ class Profile:
     """A running or finished recording; :func:`profile` returns it."""
 
     devices: Sequence[DeviceChoice | None]
+    """devices of the predictions"""
     path: Path
+    """file of the record"""
     options: Mapping[str, Any]
+    """options of :func:`project`"""
     is_temporary: bool
+    """whether the file is removed after the block"""
     record: Record | None = None
     """what was recorded, once the block is left"""
     _recorder: Recorder | None = field(default=None, repr=False)

@@ -33,6 +33,7 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     """The process that was recorded."""
 
     format: int
+    """version of the format of the file"""
     command: list[str]
     """words of its command line"""
     began: str
@@ -49,6 +50,7 @@ class Array(msgspec.Struct, frozen=True):
     """An argument array of a call."""
 
     shape: list[int]
+    """extents of its axes"""
     strides: list[int]
     """in bytes"""
     dtype: str
@@ -59,13 +61,16 @@ class Device(msgspec.Struct, frozen=True, tag="device"):
     """A device on which the application executed kernels."""
 
     number: int
+    """its place in the record"""
     name: str
+    """as its driver calls it"""
 
 
 class ProgramLine(msgspec.Struct, frozen=True, tag="program"):
     """A Loopy program."""
 
     number: int
+    """its place in the record"""
     name: str
     """name of its entry point"""
     text: str
@@ -78,7 +83,9 @@ class Item(msgspec.Struct, frozen=True, tag="item"):
     """A kind of work that the application did any number of times: a program at given sizes, or a transfer."""
 
     number: int
+    """its place in the record"""
     work: Work
+    """kind of work"""
     name: str
     """name of the kernel; of a transfer its direction, e.g. ``"host to device"``"""
     program: int | None = None
@@ -99,6 +106,7 @@ class Site(msgspec.Struct, frozen=True, tag="site"):
     """A chain of calls in the application, the outermost first."""
 
     number: int
+    """its place in the record"""
     frames: list[tuple[str, str, int]]
     """(function, file, line) of each call"""
 
@@ -139,10 +147,15 @@ class Record:
     """What an application executed, in order."""
 
     start: Start
+    """the process"""
     programs: list[ProgramLine] = field(default_factory=list[ProgramLine])
+    """distinct programs"""
     items: list[Item] = field(default_factory=list[Item])
+    """distinct work: programs at sizes, other kernels, transfers"""
     sites: list[Site] = field(default_factory=list[Site])
+    """distinct call chains"""
     devices: list[Device] = field(default_factory=list[Device])
+    """devices that executed kernels"""
     events: list[tuple[int, int, float, float, float | None]] = field(
         default_factory=list[tuple[int, int, float, float, float | None]]
     )

@@ -4,6 +4,7 @@ import json
 import os
 import runpy
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from loopyperf.applications.record import SUFFIX
 from loopyperf.applications.recorder import Recorder, rank_and_ranks
 from loopyperf.applications.traces import chrome_trace, speedscope
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_answer, show_beside
-from loopyperf.cli.options import Form, Output
+from loopyperf.cli.console import print_answer
+from loopyperf.cli.options import Form, Output, is_quiet, no_answer_yet
 from loopyperf.cli.progress import counting_bar
 from loopyperf.errors import KernelFileError, one_line
 from loopyperf.executors import Processes
@@ -26,8 +27,7 @@ from loopyperf.files import write_file
 @click.command(
     "profile",
     context_settings={"allow_interspersed_args": False},
-    epilog="\b\nExamples:\n  loopyperf profile --device nvidia-h200 app.py --steps 10\n"
-    "  loopyperf profile --device amd-mi300x app.lpp",
+    epilog="\b\nExample: loopyperf profile --device nvidia-v100 --parallelize app.py",
 )
 @settings.predicting("devices", *settings.MODEL, "typical")
 @click.option("--module", "-m", "is_module", is_flag=True, help="PROGRAM is a module, as for `python -m`.")
@@ -77,8 +77,11 @@ def profile_command(
     path, status = Path(program), 0
     if is_module or path.suffix != SUFFIX:
         path = record or Path(program.rpartition(".")[2] if is_module else Path(program).stem).with_suffix(SUFFIX)
-        status = _run(program, arguments, is_module, path)
-        show_beside(f"recorded {path}; predictions for more devices: loopyperf profile --device NAME {path}")
+        with nullcontext() if form == "text" and not is_quiet() else no_answer_yet():
+            status = _run(program, arguments, is_module, path)
+        if not is_quiet():
+            words = f"recorded {path}; for other devices: loopyperf profile --device NAME {path}"
+            click.echo(words, err=True)
     devices = list(device) or [None]
     with counting_bar("predicting") as report:
         answer = lpp.project(

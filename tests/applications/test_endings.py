@@ -47,7 +47,13 @@ def run(tmp_path, ending, **variables):
         ("assert sys.argv[1:] == ['--steps', '6']", 0, "complete", 6),
         ("raise RuntimeError('boom')", 1, "the program raised RuntimeError: boom", 6),
         ("sys.exit(3)", 3, "the program exited with status 3", 6),
-        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130, "interrupted", 6),
+        (
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
+            130,
+            "interrupted",
+            6,
+        ),
         ("os._exit(4)", 4, None, 6),
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, None, 6),
         ("pid = os.fork(); execute(x=x, y=y, s=1.0)\nif pid: os.waitpid(pid, 0)", 0, "complete", 7),

@@ -45,6 +45,7 @@ STAGES = {
     "measure matmul.py:tiled --set n=256": ["measuring"],
     "microbenchmark --quick": ["measuring"],
     f"microbenchmark --from-archive {RECORDED}": ["evaluating"],
+    "profile --device nvidia-v100 --parallelize app.py": ["predicting"],
     "rank tiles.py:variants --set n=4096 --device nvidia-v100 --model pipeline": ["ranking"],
     "report matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
     "trace matmul.py:tiled --set n=256 --device nvidia-v100": ["simulating"],
@@ -79,7 +80,7 @@ def lines() -> list[str]:
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the files that the examples use."""
     folder = tmp_path_factory.mktemp("desk")
-    for name in ("matmul.py", "tiles.py"):
+    for name in ("app.py", "matmul.py", "tiles.py"):
         shutil.copy(TUTORIAL / name, folder)
     write_kernel_files(folder / "package" / "measurement_kernels")
     write_kernel_files(folder / "package" / "test_kernels", "long vectors")
@@ -160,6 +161,8 @@ def test_example_of_each_command_prints_json(subtests: pytest.Subtests, cached_r
     for line in {line.split()[1]: line for line in reversed(lines())}.values():
         with subtests.test(line=line):
             with_json = line if line.endswith(" --json") else f"{line} --json"
+            if " profile " in line:  # what follows the program is for the program
+                with_json = line.replace(" profile ", " profile --json ")
             assert json.loads(cached_run(with_json).stdout)
 
 
