@@ -30,4 +30,4 @@ def simulate(n, steps):
 
 
 if __name__ == "__main__":
-    simulate(n=2**20, steps=int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+    simulate(n=2**22, steps=int(sys.argv[1]) if len(sys.argv) > 1 else 10)
