@@ -458,18 +458,21 @@ def of_copy(recorder: Recorder, before: Any) -> Any:
             return not isinstance(memory.mem, np.ndarray)
         return isinstance(memory, pyopencl.MemoryObjectHolder | pyopencl.SVMPointer)
 
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        event = before(*args, **kwargs)
+        current = recorder.current()
+        if current is not None and kwargs.get("is_blocking", True):  # other events keep the array of the host alive
+            current.launches.append(event)
+        return event
+
     @functools.wraps(before)
     def call(queue: Any, dest: Any, src: Any, **kwargs: Any) -> Any:
         on_device = [is_on_device(each) for each in (src, dest)]
         name = " to ".join("device" if each else "host" for each in on_device)
         host = src if on_device[1] else dest
         size = int(kwargs.get("byte_count") or getattr(host, "nbytes", 0) or getattr(host, "size", 0))
-        return recorder.call(
-            lambda: recorder.item((name, size), work="transfer", name=name, size=size),
-            before,
-            (queue, dest, src),
-            kwargs,
-        )
+        described = {"work": "transfer", "name": name, "size": size}
+        return recorder.call(lambda: recorder.item((name, size), **described), copied, (queue, dest, src), kwargs)
 
     return call
 
