@@ -73,6 +73,9 @@ def profile_command(
     The program runs as usual; its kernels, launches and transfers are recorded in a file. PROGRAM may also be such a
     file, for predictions without running the program again.
     """
+    devices = list(device) or [None]
+    for each in devices:  # before the program runs
+        lpp.predictor(device=each, **{name: options[name] for name in settings.MODEL})
     applied = _function(transform) if transform else lpp.parallelized if parallelize else None
     path, status = Path(program), 0
     if is_module or path.suffix != SUFFIX:
@@ -82,7 +85,6 @@ def profile_command(
         if not is_quiet():
             words = f"recorded {path}; for other devices: loopyperf profile --device NAME {path}"
             click.echo(words, err=True)
-    devices = list(device) or [None]
     with counting_bar("predicting") as report:
         answer = lpp.project(
             path, devices, transform=applied, executor=Processes(workers) if workers > 1 else None,
