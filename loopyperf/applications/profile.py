@@ -4,7 +4,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +35,7 @@ def project(
     compiler: Compiler = "model",
     transform: Transform | None = None,
     typical: Mapping[str, Any] | None = None,
+    scale: Mapping[str, float] | None = None,
     link: Link | None = None,
     executor: Executor | Processes | None = None,
     time_limit: float | None = None,
@@ -55,6 +56,9 @@ def project(
         programs without parallel loops, which are not predicted otherwise.
     typical : dict, optional
         Typical values for what a program's source does not determine (see :func:`loopyperf.count`).
+    scale : dict, optional
+        Size name -> factor by which that size of each kernel is multiplied, for a larger problem than the recorded one.
+        Kernels of pyopencl and transfers stay as they were.
     link : Link, optional
         Link between host and device, by default PCIe 4.0.
     executor, time_limit
@@ -101,10 +105,19 @@ def project(
         record = work if isinstance(work, Record) else planned(work)
     predictors = [predictor(device=each, model=model, fit=fit, compiler=compiler) for each in devices]
     found = predictions(
-        record, predictors, transform=transform, typical=typical, executor=executor, time_limit=time_limit,
+        record, predictors, transform=transform, typical=typical, scale=scale, executor=executor, time_limit=time_limit,
         progress=progress,
     )  # fmt: skip
-    return profile_of(record, predictors, found, link or Link())
+    profile = profile_of(record, predictors, found, link or Link())
+    if not scale:
+        return profile
+    known = frozenset(name for item in record.items for name in item.sizes)
+    if unknown := sorted(scale.keys() - known):
+        raise ParameterError(
+            f"no kernel has the size {', '.join(unknown)}; sizes: {', '.join(sorted(known)) or 'none'}"
+        )
+    scaled = ", ".join(f"{name} × {factor:g}" for name, factor in scale.items())
+    return replace(profile, notes=[*profile.notes, f'kernels are predicted for {scaled}, what is "here" is not'])
 
 
 def planned(work: Iterable[Planned]) -> Record:

@@ -77,6 +77,7 @@ def predictions(
     executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     typical: Mapping[str, Any] | None = None,
+    scale: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[int, Answered]:
     """Return item -> its prediction by each of *predictors*; transfers and unknown kernels have a reason instead.
@@ -86,7 +87,7 @@ def predictions(
     tasks: dict[int, Task] = {}
     found: dict[int, Answered] = {}
     for item in record.items:
-        task = _task_of(record, item)
+        task = _task_of(record, item, scale or {})
         if isinstance(task, str):
             found[item.number] = Answered([Prediction(None, reason=task)] * len(predictors))
         else:
@@ -105,8 +106,8 @@ def predictions(
     return found
 
 
-def _task_of(record: Record, item: Item) -> Task | str:
-    """Return what to predict for *item*, or the reason if nothing can be predicted."""
+def _task_of(record: Record, item: Item, scale: Mapping[str, float]) -> Task | str:
+    """Return what to predict for *item*, with sizes times *scale*, or the reason if nothing can be predicted."""
     if item.work == "elementwise":
         stream = _stream(item)
         return stream if isinstance(stream, str) else Task(*stream)
@@ -117,7 +118,9 @@ def _task_of(record: Record, item: Item) -> Task | str:
     program = record.programs[item.program]
     if program.problem or item.problem:
         return program.problem or item.problem
-    return Task(program.text, tuple(sorted(item.sizes.items())))
+    left_out = item.layout if scale else ()  # larger arrays are contiguous
+    sizes = {name: round(size * scale.get(name, 1)) for name, size in item.sizes.items() if name not in left_out}
+    return Task(program.text, tuple(sorted(sizes.items())))
 
 
 def _up_to_names(record: Record, item: Item, task: Task) -> tuple[str, Any]:

@@ -37,6 +37,14 @@ from loopyperf.files import write_file
     metavar="MODULE:FUNCTION",
     help="Function from program to program, such as arraycontext's transform_loopy_program, for sequential programs.",
 )
+@click.option(
+    "--scale",
+    multiple=True,
+    type=settings.NamedValue("a scale", "n=10", "a number", settings.parsed_number),
+    callback=settings.by_name_if_any,
+    metavar="NAME=FACTOR",
+    help="Multiply this size of each kernel, for a larger problem than the recorded one; repeat for more.",
+)
 @click.option("--parallelize", is_flag=True, help="Run the outermost parallel loop of sequential programs in groups.")
 @click.option(
     "--page", type=Output(), help="Write an HTML page with flame graphs, and why the slowest kernels are slow."

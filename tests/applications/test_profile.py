@@ -78,6 +78,16 @@ def test_a_record_answers_for_other_devices_later(profiled):
     assert again.wholes[0].kernels > 0
 
 
+def test_a_larger_problem(profiled):
+    result = lpp.project(profiled.path, ["nvidia-a100"], transform=in_groups, model="pipeline", scale={"n": 1000})
+    seconds = [
+        lpp.estimate(in_groups(axpy()), n=n, device="nvidia-a100", model="pipeline").seconds for n in (10**6, 2 * 10**6)
+    ]
+    assert result.wholes[0].kernels == pytest.approx(7 * seconds[0] + 2 * seconds[1])
+    with pytest.raises(lpp.ParameterError, match="sizes: n"):
+        lpp.project(profiled.path, ["nvidia-a100"], scale={"m": 2})
+
+
 def test_a_sequential_program_is_not_predicted_as_it_is(profiled):
     result = lpp.project(profiled.path, ["nvidia-a100"])
     (row,) = result.rows
