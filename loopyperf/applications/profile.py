@@ -111,7 +111,7 @@ def project(
     profile = profile_of(record, predictors, found, link or Link())
     if not scale:
         return profile
-    known = frozenset(name for item in record.items for name in item.sizes)
+    known = frozenset(name for item in record.items for name in item.sizes if name not in item.layout)
     if unknown := sorted(scale.keys() - known):
         raise ParameterError(
             f"no kernel has the size {', '.join(unknown)}; sizes: {', '.join(sorted(known)) or 'none'}"
