@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
-from itertools import islice
+from itertools import groupby, islice
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import islpy as isl
@@ -22,6 +23,8 @@ DIV = isl.dim_type.div
 IN = isl.dim_type.in_
 Box = tuple[range, ...]
 """one non-empty interval per dimension"""
+MANY_DIVISIONS = 3
+"""existential variables of a basic set from which on a small set is listed"""
 MOST_BOXES = 6
 """maximum number of boxes that a set is decomposed into"""
 MOST_CELLS = 2**20
@@ -53,7 +56,7 @@ class Points:
         if self.box is not None or self.is_empty:
             return () if self.box is None else (self.box,)
         try:
-            found = tuple(islice(_cut(self.set), MOST_BOXES + 1))
+            found = tuple(islice(_cut(_with_few_divisions(self.set)), MOST_BOXES + 1))
         except _NoBoxesError:
             return None
         return found if len(found) <= MOST_BOXES else None
@@ -97,7 +100,35 @@ class Points:
         """Return the projection onto the first *number* dimensions."""
         if self.box is not None:
             return Points(self.box[:number])
-        return Points(self.set.project_out(SET, number, self.set.dim(SET) - number))
+        return Points(_with_few_divisions(self.set.project_out(SET, number, self.set.dim(SET) - number)))
+
+
+def _with_few_divisions(points: isl.Set) -> isl.Set:
+    """Return *points*; of sets with many existential variables, which isl cannot simplify, list few points as boxes."""
+    if max((part.dim(DIV) for part in points.get_basic_sets()), default=0) < MANY_DIVISIONS:
+        return points
+    if points.is_empty() or prod(map(len, Points(points).span)) > SCANNED:
+        return points
+    rows: list[tuple[int, ...]] = []
+    places = range(points.dim(SET))
+    points.foreach_point(lambda point: rows.append(tuple(as_int(point.get_coordinate_val(SET, at)) for at in places)))
+    boxes = _boxes_of(sorted(rows))
+    return reduce(isl.Set.union, map(boxed, boxes)).coalesce()
+
+
+def _boxes_of(rows: Sequence[tuple[int, ...]]) -> list[Box]:
+    """Return disjoint boxes of the points with the coordinates *rows*, which are sorted."""
+    if not rows[0]:
+        return [()]
+    slices = [(first, _boxes_of([row[1:] for row in same])) for first, same in groupby(rows, itemgetter(0))]
+    boxes: list[Box] = []
+    start = 0
+    for end in range(1, len(slices) + 1):
+        if end == len(slices) or slices[end] != (slices[end - 1][0] + 1, slices[start][1]):
+            interval = range(slices[start][0], slices[end - 1][0] + 1)
+            boxes += [(interval, *box) for box in slices[start][1]]
+            start = end
+    return boxes
 
 
 class _NoBoxesError(LoopyperfError):
