@@ -12,7 +12,7 @@ from typing import Any, Self
 from loopyperf.applications.application import ApplicationProfile, Link, profile_of
 from loopyperf.applications.program_text import program_text
 from loopyperf.applications.projection import Transform, predictions
-from loopyperf.applications.record import Item, ProgramLine, Record, Start, read_record
+from loopyperf.applications.record import Event, Item, ProgramLine, Record, Start, read_record
 from loopyperf.applications.recorder import Recorder
 from loopyperf.calibration.choice import FitChoice
 from loopyperf.device.device_library import DeviceChoice
@@ -128,7 +128,7 @@ def planned(work: Iterable[Planned]) -> Record:
         name = unit.default_entrypoint.name
         record.add(ProgramLine(number, name, program_text(unit)))
         record.add(Item(number, "kernel", name, number, {key: int(size) for key, size in sizes.items()}))
-        record.events += [(number, -1, 0.0, 0.0, None)] * calls
+        record.events += [Event(number, -1, 0.0, 0.0, None)] * calls
     return record
 
 

@@ -7,7 +7,7 @@ application ends. The first line is a :class:`Start`; the last one is an :class:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -142,6 +142,21 @@ Line = Start | Device | ProgramLine | Item | Site | Events | End
 # }}}
 
 
+class Event(NamedTuple):
+    """A launch or transfer."""
+
+    item: int
+    """number of the :class:`Item`"""
+    site: int
+    """number of the :class:`Site`; -1 for none"""
+    begin: float
+    """seconds since the start at which the host began the call"""
+    host: float
+    """seconds that the host spent in the call"""
+    device: float | None
+    """seconds that the device was busy; None if the device gives no times"""
+
+
 @dataclass
 class Record:
     """What an application executed, in order."""
@@ -156,10 +171,8 @@ class Record:
     """distinct call chains"""
     devices: list[Device] = field(default_factory=list[Device])
     """devices that executed kernels"""
-    events: list[tuple[int, int, float, float, float | None]] = field(
-        default_factory=list[tuple[int, int, float, float, float | None]]
-    )
-    """(item, site, begin, host seconds, device seconds) of each launch and transfer"""
+    events: list[Event] = field(default_factory=list[Event])
+    """launches and transfers"""
     end: End | None = None
     """None if the process stopped without a word"""
 
@@ -182,7 +195,8 @@ class Record:
             case Device():
                 _append(self.devices, line)
             case Events():
-                self.events += zip(line.items, line.sites, line.begins, line.host, line.device, strict=True)
+                columns = (line.items, line.sites, line.begins, line.host, line.device)
+                self.events += (Event(*values) for values in zip(*columns, strict=True))
             case End():
                 self.end = line
             case Start():
