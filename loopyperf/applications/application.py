@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -253,7 +253,7 @@ def profile_of(
     devices = [each.device for each in predictors]
     rows = [_row(record, name, site, counts, devices, found, link) for (name, site), counts in _by_site(record).items()]
     rows.sort(key=lambda row: (row.on[0].seconds is None, -(row.on[0].seconds or row.here or 0.0)))
-    wholes = [_whole(record, rows, place, device) for place, device in enumerate(devices)]
+    here = _here(record, rows)
     return ApplicationProfile(
         name=" ".join([PurePath(word).name for word in record.start.command[:1]] + record.start.command[1:])
         or "planned kernels",
@@ -262,8 +262,8 @@ def profile_of(
         devices=devices,
         link=link,
         rows=rows,
-        wholes=wholes,
-        here=_here(record, rows),
+        wholes=[_whole(rows, here, place, device) for place, device in enumerate(devices)],
+        here=here,
         notes=_notes(record, predictors),
         record=record,
         predictions=found,
@@ -378,12 +378,11 @@ def _first_calls(record: Record) -> float:
     return sum(host[0] - min(host) if len(host) > 1 else host[0] for host in by_item.values())
 
 
-def _whole(record: Record, rows: Sequence[ProfileRow], place: int, device: str) -> Whole:
-    here = _here(record, rows)
+def _whole(rows: Sequence[ProfileRow], here: Whole, place: int, device: str) -> Whole:
     kernels = sum(row.on[place].seconds or 0.0 for row in rows if row.work != "transfer")
     transfers = sum(row.on[place].seconds or 0.0 for row in rows if row.work == "transfer")
     unknown = sum(row.here or 0.0 for row in rows if row.work != "transfer" and row.on[place].seconds is None)
-    return Whole(device, kernels, transfers, unknown, here.first, here.host)
+    return replace(here, device=device, kernels=kernels, transfers=transfers, unknown=unknown)
 
 
 def _notes(record: Record, predictors: Sequence[Predictor]) -> list[str]:

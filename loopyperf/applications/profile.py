@@ -103,6 +103,11 @@ def project(
         record = read_record(Path(work))
     else:
         record = work if isinstance(work, Record) else planned(work)
+    known = frozenset(name for item in record.items for name in item.sizes if name not in item.layout)
+    if unknown := sorted((scale or {}).keys() - known):
+        raise ParameterError(
+            f"no kernel has the size {', '.join(unknown)}; sizes: {', '.join(sorted(known)) or 'none'}"
+        )
     predictors = [predictor(device=each, model=model, fit=fit, compiler=compiler) for each in devices]
     found = predictions(
         record, predictors, transform=transform, typical=typical, scale=scale, executor=executor, time_limit=time_limit,
@@ -111,11 +116,6 @@ def project(
     profile = profile_of(record, predictors, found, link or Link())
     if not scale:
         return profile
-    known = frozenset(name for item in record.items for name in item.sizes if name not in item.layout)
-    if unknown := sorted(scale.keys() - known):
-        raise ParameterError(
-            f"no kernel has the size {', '.join(unknown)}; sizes: {', '.join(sorted(known)) or 'none'}"
-        )
     scaled = ", ".join(f"{name} × {factor:g}" for name, factor in scale.items())
     return replace(profile, notes=[*profile.notes, f'kernels are predicted for {scaled}, what is "here" is not'])
 

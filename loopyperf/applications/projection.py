@@ -92,7 +92,8 @@ def predictions(
             found[item.number] = Answered([Prediction(None, reason=task)] * len(predictors))
         else:
             tasks[item.number] = task
-    distinct = {_up_to_names(record, record.items[number], task): task for number, task in tasks.items()}
+    keys = {number: _up_to_names(record.items[number], task) for number, task in tasks.items()}
+    distinct = {keys[number]: task for number, task in tasks.items()}
     answers: dict[Task, Answered] = {}
     runner = TaskRunner(partial(_predicted, predictors, transform, typical), executor, time_limit)
     for task, answer in runner.about(distinct.values()):
@@ -101,9 +102,7 @@ def predictions(
         answers[task] = answer
         if progress is not None:
             progress(len(answers), len(distinct))
-    for number, task in tasks.items():
-        found[number] = answers[distinct[_up_to_names(record, record.items[number], task)]]
-    return found
+    return found | {number: answers[distinct[key]] for number, key in keys.items()}
 
 
 def _task_of(record: Record, item: Item, scale: Mapping[str, float]) -> Task | str:
@@ -123,7 +122,7 @@ def _task_of(record: Record, item: Item, scale: Mapping[str, float]) -> Task | s
     return Task(program.text, tuple(sorted(sizes.items())))
 
 
-def _up_to_names(record: Record, item: Item, task: Task) -> tuple[str, Any]:
+def _up_to_names(item: Item, task: Task) -> tuple[str, Any]:
     return task.text.replace(f'"{item.name}"', '"kernel"'), task.sizes
 
 

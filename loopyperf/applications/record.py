@@ -6,10 +6,12 @@ application ends. The first line is a :class:`Start`; the last one is an :class:
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from loopyperf.errors import LoopyperfError
 
@@ -241,10 +243,4 @@ def _whole(lines: Sequence[bytes]) -> Iterator[bytes]:
 
 def array_bytes(arrays: Mapping[str, Array]) -> int:
     """Return the bytes of all elements of *arrays*."""
-    total = 0
-    for array in arrays.values():
-        size = int(array.dtype.lstrip("<>|=")[1:] or 1) if array.dtype.lstrip("<>|=")[1:].isdigit() else 1
-        for extent in array.shape:
-            size *= extent
-        total += size
-    return total
+    return sum(np.dtype(array.dtype).itemsize * prod(array.shape) for array in arrays.values())

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from importlib import import_module, metadata
 from numbers import Integral
 from pathlib import Path
-from types import CodeType, FrameType, SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, cast
 
 import loopy as lp
@@ -101,7 +101,6 @@ class Recorder:
         self._numbers: dict[Any, int] = {}  # key of a program, item, site or device -> its number
         self._counted: dict[type, int] = {}
         self._by_executor: weakref.WeakKeyDictionary[Any, dict[Any, int]] = weakref.WeakKeyDictionary()
-        self._codes: dict[int, CodeType] = {}  # keeps the codes alive whose addresses are keys
         self._queues: set[int | None] = set()  # addresses of those whose device is known
         self._pending: deque[Call] = deque()
         self._done: list[Call] = []
@@ -232,18 +231,16 @@ class Recorder:
             return found
 
     def _site(self, frame: FrameType | None) -> int:
-        frames: list[tuple[CodeType, int]] = []  # those of this module, at the start, are not the application's
+        frames: list[tuple[str, str, int]] = []  # those of this module, at the start, are not the application's
         while frame is not None and len(frames) < DEPTH:
-            frames.append((frame.f_code, frame.f_lineno))
+            frames.append((frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno))
             frame = frame.f_back
-        key = ("site", *((id(code), line) for code, line in frames))
+        key = ("site", *frames)
         found = self._numbers.get(key)
         if found is not None:
             return found
-        self._codes |= {id(code): code for code, _ in frames}
-        named = [(code.co_name, code.co_filename, line) for code, line in frames]
-        runner = next((place for place, (_, path, _) in enumerate(named) if path == RUNNER), len(named))
-        ours = [frame for frame in named[:runner] if not _is_own(frame[1])]
+        runner = next((place for place, (_, path, _) in enumerate(frames) if path == RUNNER), len(frames))
+        ours = [frame for frame in frames[:runner] if not _is_own(frame[1])]
         return self.number(key, Site, lambda number: Site(number, ours[::-1]))
 
     def item(self, key: Any, **described: Any) -> int:
@@ -282,9 +279,14 @@ class Recorder:
 
     def of_arrays(self, name: str, work: Work, args: Sequence[Any]) -> int:
         """Return the item of a kernel of pyopencl's own, called with *args*."""
-        arrays = {f"argument {place}": array_of(each) for place, each in enumerate(args) if is_array(each)}
-        key = (name, msgspec.json.encode(arrays))
-        return self.item(key, work=work, name=name, arrays=arrays, size=array_bytes(arrays))
+        given = {f"argument {place}": value for place, value in enumerate(args) if is_array(value)}
+
+        def described(number: int) -> Item:
+            arrays = {argument: array_of(value) for argument, value in given.items()}
+            return Item(number, work, name, arrays=arrays, size=array_bytes(arrays))
+
+        key = (work, name, *(_key_of(argument, value) for argument, value in given.items()))
+        return self.number(("item", key), Item, described)
 
     # }}}
 
