@@ -1,7 +1,7 @@
 from .applications.application import ApplicationProfile as ApplicationProfile
-from .applications.application import Link as Link
+from .applications.application import HostLink as HostLink
 from .applications.parallel import parallelized as parallelized
-from .applications.profile import Profile as Profile
+from .applications.profile import ApplicationRecording as ApplicationRecording
 from .applications.profile import profile as profile
 from .applications.profile import project as project
 from .calibration.archived import load_measurements as load_measurements

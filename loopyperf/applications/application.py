@@ -17,7 +17,7 @@ SHOWN = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class HostLink:
     """The link between the host and a device."""
 
     name: str = "PCIe 4.0 x16"
@@ -135,7 +135,7 @@ class ApplicationProfile(Tabular):
     """wall-clock seconds that were recorded"""
     devices: Sequence[str]
     """short names of the devices of the predictions"""
-    link: Link
+    link: HostLink
     """link of the predicted transfers"""
     rows: Sequence[ProfileRow]
     """by decreasing predicted time on the first device, those without a prediction by their measured one"""
@@ -247,7 +247,7 @@ class ApplicationProfile(Tabular):
 
 
 def profile_of(
-    record: Record, predictors: Sequence[Predictor], found: Mapping[int, Answered], link: Link
+    record: Record, predictors: Sequence[Predictor], found: Mapping[int, Answered], link: HostLink
 ) -> ApplicationProfile:
     """Return the profile of *record* with the predictions *found* of each item."""
     devices = [each.device for each in predictors]
@@ -305,7 +305,7 @@ def _row(
     counts: Mapping[int, _Seen],
     devices: Sequence[str],
     found: Mapping[int, Answered],
-    link: Link,
+    link: HostLink,
 ) -> ProfileRow:
     items = [record.items[number] for number in counts]
     seen = list(counts.values())
@@ -338,7 +338,7 @@ def _projected(
     items: Sequence[Item],
     seen: Sequence[_Seen],
     found: Mapping[int, Answered],
-    link: Link,
+    link: HostLink,
 ) -> Projected:
     if items[0].work == "transfer":
         seconds = sum(link.seconds(item.size) * each.calls for item, each in zip(items, seen, strict=True))

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from loopyperf.applications.application import ApplicationProfile, Link, profile_of
+from loopyperf.applications.application import ApplicationProfile, HostLink, profile_of
 from loopyperf.applications.program_text import program_text
 from loopyperf.applications.projection import Transform, predictions
 from loopyperf.applications.record import Event, Item, ProgramLine, Record, Start, read_record
@@ -36,7 +36,7 @@ def project(
     transform: Transform | None = None,
     typical: Mapping[str, Any] | None = None,
     scale: Mapping[str, float] | None = None,
-    link: Link | None = None,
+    link: HostLink | None = None,
     executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -59,7 +59,7 @@ def project(
     scale : dict, optional
         Size name -> factor by which that size of each kernel is multiplied, for a larger problem than the recorded one.
         Kernels of pyopencl and transfers stay as they were.
-    link : Link, optional
+    link : HostLink, optional
         Link between host and device, by default PCIe 4.0.
     executor, time_limit
         As in :func:`loopyperf.rank`: where distinct kernels are predicted, and seconds for each.
@@ -113,7 +113,7 @@ def project(
         record, predictors, transform=transform, typical=typical, scale=scale, executor=executor, time_limit=time_limit,
         progress=progress,
     )  # fmt: skip
-    profile = profile_of(record, predictors, found, link or Link())
+    profile = profile_of(record, predictors, found, link or HostLink())
     if not scale:
         return profile
     scaled = ", ".join(f"{name} × {factor:g}" for name, factor in scale.items())
@@ -133,7 +133,7 @@ def planned(work: Iterable[Planned]) -> Record:
 
 
 @dataclass
-class Profile:
+class ApplicationRecording:
     """A running or finished recording; :func:`profile` returns it."""
 
     devices: Sequence[DeviceChoice | None]
@@ -178,7 +178,7 @@ class Profile:
 
 def profile(
     devices: Sequence[DeviceChoice | None], *, record: str | PathLike[str] | None = None, **options: Any
-) -> Profile:
+) -> ApplicationRecording:
     """Record the kernels that Loopy executes in a ``with`` block, and predict their times on *devices*.
 
     Kernels of Loopy's PyOpenCL and C targets are recorded, elementwise arithmetic, reductions and scans of pyopencl,
@@ -196,7 +196,7 @@ def profile(
 
     Returns
     -------
-    Profile
+    ApplicationRecording
         A context manager; after the block, its ``result`` is an :class:`ApplicationProfile`.
 
     Examples
@@ -220,6 +220,6 @@ def profile(
     [('doubled(n=1000)', 1)]
     """
     if record is not None:
-        return Profile(devices, Path(record), options, is_temporary=False)
+        return ApplicationRecording(devices, Path(record), options, is_temporary=False)
     with tempfile.NamedTemporaryFile(suffix=".lpp", delete=False) as file:
-        return Profile(devices, Path(file.name), options, is_temporary=True)
+        return ApplicationRecording(devices, Path(file.name), options, is_temporary=True)

@@ -35,7 +35,7 @@ SEQUENTIAL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class ItemPrediction:
     """The predicted time of one execution of an item on one device."""
 
     seconds: float | None
@@ -52,7 +52,7 @@ class Prediction:
 class Answered:
     """What is known of one execution of an item."""
 
-    on: Sequence[Prediction]
+    on: Sequence[ItemPrediction]
     """one entry for each predictor"""
     flops: float | None = None
     """floating-point operations; None if they cannot be counted"""
@@ -61,7 +61,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ProgramAtSizes:
     """A program at given sizes."""
 
     text: str
@@ -84,32 +84,32 @@ def predictions(
 
     Programs that are equal up to their names, at equal sizes, are predicted once.
     """
-    tasks: dict[int, Task] = {}
+    tasks: dict[int, ProgramAtSizes] = {}
     found: dict[int, Answered] = {}
     for item in record.items:
         task = _task_of(record, item, scale or {})
         if isinstance(task, str):
-            found[item.number] = Answered([Prediction(None, reason=task)] * len(predictors))
+            found[item.number] = Answered([ItemPrediction(None, reason=task)] * len(predictors))
         else:
             tasks[item.number] = task
     keys = {number: _up_to_names(record.items[number], task) for number, task in tasks.items()}
     distinct = {keys[number]: task for number, task in tasks.items()}
-    answers: dict[Task, Answered] = {}
+    answers: dict[ProgramAtSizes, Answered] = {}
     runner = TaskRunner(partial(_predicted, predictors, transform, typical), executor, time_limit)
     for task, answer in runner.about(distinct.values()):
         if isinstance(answer, Unanswered):
-            answer = Answered([Prediction(None, reason=answer.reason)] * len(predictors))
+            answer = Answered([ItemPrediction(None, reason=answer.reason)] * len(predictors))
         answers[task] = answer
         if progress is not None:
             progress(len(answers), len(distinct))
     return found | {number: answers[distinct[key]] for number, key in keys.items()}
 
 
-def _task_of(record: Record, item: Item, scale: Mapping[str, float]) -> Task | str:
+def _task_of(record: Record, item: Item, scale: Mapping[str, float]) -> ProgramAtSizes | str:
     """Return what to predict for *item*, with sizes times *scale*, or the reason if nothing can be predicted."""
     if item.work == "elementwise":
         stream = _stream(item)
-        return stream if isinstance(stream, str) else Task(*stream)
+        return stream if isinstance(stream, str) else ProgramAtSizes(*stream)
     if item.program is None:
         return item.problem or (
             "a transfer" if item.work == "transfer" else "no kernel of Loopy or elementwise arithmetic"
@@ -119,19 +119,22 @@ def _task_of(record: Record, item: Item, scale: Mapping[str, float]) -> Task | s
         return program.problem or item.problem
     left_out = item.layout if scale else ()  # larger arrays are contiguous
     sizes = {name: round(size * scale.get(name, 1)) for name, size in item.sizes.items() if name not in left_out}
-    return Task(program.text, tuple(sorted(sizes.items())))
+    return ProgramAtSizes(program.text, tuple(sorted(sizes.items())))
 
 
-def _up_to_names(item: Item, task: Task) -> tuple[str, Any]:
+def _up_to_names(item: Item, task: ProgramAtSizes) -> tuple[str, Any]:
     return task.text.replace(f'"{item.name}"', '"kernel"'), task.sizes
 
 
 def _predicted(
-    predictors: Sequence[Predictor], transform: Transform | None, typical: Mapping[str, Any] | None, task: Task
+    predictors: Sequence[Predictor],
+    transform: Transform | None,
+    typical: Mapping[str, Any] | None,
+    task: ProgramAtSizes,
 ) -> Answered:
     """Return the prediction of *task* by each of *predictors*, and its operations and accesses."""
     case = to_predict(program_of(task.text), dict(task.sizes), transform, typical)
-    sequential = [Prediction(None, reason=SEQUENTIAL)] * len(predictors) if is_sequential(case.kernel) else None
+    sequential = [ItemPrediction(None, reason=SEQUENTIAL)] * len(predictors) if is_sequential(case.kernel) else None
     return Answered(sequential or [_by(predictor, case) for predictor in predictors], *_counted(case))
 
 
@@ -175,13 +178,13 @@ def to_predict(
     return Case(program, {name: size for name, size in sizes.items() if name in parameters}, typical)
 
 
-def _by(predictor: Predictor, case: Case) -> Prediction:
+def _by(predictor: Predictor, case: Case) -> ItemPrediction:
     try:
         estimate = predictor.predict(case)
     except LoopyperfError as error:
-        return Prediction(None, reason=one_line(error))
+        return ItemPrediction(None, reason=one_line(error))
     interval = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
-    return Prediction(float(estimate), estimate.bound, interval)
+    return ItemPrediction(float(estimate), estimate.bound, interval)
 
 
 def is_sequential(program: Program) -> bool:

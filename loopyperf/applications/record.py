@@ -59,7 +59,7 @@ class Array(msgspec.Struct, frozen=True):
     """as :attr:`numpy.dtype.str`"""
 
 
-class Device(msgspec.Struct, frozen=True, tag="device"):
+class RecordedDevice(msgspec.Struct, frozen=True, tag="device"):
     """A device on which the application executed kernels."""
 
     number: int
@@ -104,7 +104,7 @@ class Item(msgspec.Struct, frozen=True, tag="item"):
     """why the sizes are unknown"""
 
 
-class Site(msgspec.Struct, frozen=True, tag="site"):
+class CallSite(msgspec.Struct, frozen=True, tag="site"):
     """A chain of calls in the application, the outermost first."""
 
     number: int
@@ -119,7 +119,7 @@ class Events(msgspec.Struct, frozen=True, tag="events"):
     items: list[int]
     """number of the :class:`Item`"""
     sites: list[int]
-    """number of the :class:`Site`"""
+    """number of the :class:`CallSite`"""
     begins: list[float]
     """seconds since the start at which the host began the call"""
     host: list[float]
@@ -139,7 +139,7 @@ class End(msgspec.Struct, frozen=True, tag="end"):
     """what was not recorded"""
 
 
-Line = Start | Device | ProgramLine | Item | Site | Events | End
+Line = Start | RecordedDevice | ProgramLine | Item | CallSite | Events | End
 
 # }}}
 
@@ -150,7 +150,7 @@ class Event(NamedTuple):
     item: int
     """number of the :class:`Item`"""
     site: int
-    """number of the :class:`Site`; -1 for none"""
+    """number of the :class:`CallSite`; -1 for none"""
     begin: float
     """seconds since the start at which the host began the call"""
     host: float
@@ -169,9 +169,9 @@ class Record:
     """distinct programs"""
     items: list[Item] = field(default_factory=list[Item])
     """distinct work: programs at sizes, other kernels, transfers"""
-    sites: list[Site] = field(default_factory=list[Site])
+    sites: list[CallSite] = field(default_factory=list[CallSite])
     """distinct call chains"""
-    devices: list[Device] = field(default_factory=list[Device])
+    devices: list[RecordedDevice] = field(default_factory=list[RecordedDevice])
     """devices that executed kernels"""
     events: list[Event] = field(default_factory=list[Event])
     """launches and transfers"""
@@ -192,9 +192,9 @@ class Record:
                 _append(self.programs, line)
             case Item():
                 _append(self.items, line)
-            case Site():
+            case CallSite():
                 _append(self.sites, line)
-            case Device():
+            case RecordedDevice():
                 _append(self.devices, line)
             case Events():
                 columns = (line.items, line.sites, line.begins, line.host, line.device)
@@ -207,7 +207,7 @@ class Record:
 
 def _append(lines: list[Any], line: Any) -> None:
     if line.number != len(lines):
-        raise RecordError(f"{type(line).__name__.lower()} {line.number} after {len(lines) - 1}")
+        raise RecordError(f"{line.__struct_config__.tag} {line.number} after {len(lines) - 1}")
     lines.append(line)
 
 

@@ -36,13 +36,13 @@ from loopyperf.applications.program_text import ProgramTextError, program_text
 from loopyperf.applications.record import (
     FORMAT,
     Array,
-    Device,
+    CallSite,
     End,
     Events,
     Item,
     Line,
     ProgramLine,
-    Site,
+    RecordedDevice,
     Start,
     Work,
     array_bytes,
@@ -74,7 +74,7 @@ def rank_and_ranks() -> tuple[int, int] | tuple[None, None]:
 
 
 @dataclass
-class Call:
+class RecordedCall:
     """A call that is being executed."""
 
     item: int
@@ -102,8 +102,8 @@ class Recorder:
         self._counted: dict[type, int] = {}
         self._by_executor: weakref.WeakKeyDictionary[Any, dict[Any, int]] = weakref.WeakKeyDictionary()
         self._queues: set[int | None] = set()  # addresses of those whose device is known
-        self._pending: deque[Call] = deque()
-        self._done: list[Call] = []
+        self._pending: deque[RecordedCall] = deque()
+        self._done: list[RecordedCall] = []
         self._written = 0.0
         self._lock = threading.RLock()
         self._of_thread = threading.local()
@@ -156,7 +156,7 @@ class Recorder:
         current = self._of_thread.__dict__
         if current.get("call") is not None or os.getpid() != self._process:
             return function(*args, **kwargs)
-        current["call"] = call = Call(self._found(find), self._site(inspect.currentframe()), 0.0)
+        current["call"] = call = RecordedCall(self._found(find), self._site(inspect.currentframe()), 0.0)
         call.begin = time.perf_counter()
         try:
             return function(*args, **kwargs)
@@ -180,7 +180,7 @@ class Recorder:
             reason = f"{type(error).__name__}: {one_line(error)}"
             return self.item(("unknown", reason), work="other kernel", name="unknown", problem=reason)
 
-    def current(self) -> Call | None:
+    def current(self) -> RecordedCall | None:
         """Return the call that this thread is executing."""
         return self._of_thread.__dict__.get("call")
 
@@ -241,7 +241,7 @@ class Recorder:
             return found
         runner = next((place for place, (_, path, _) in enumerate(frames) if path == RUNNER), len(frames))
         ours = [frame for frame in frames[:runner] if not _is_own(frame[1])]
-        return self.number(key, Site, lambda number: Site(number, ours[::-1]))
+        return self.number(key, CallSite, lambda number: CallSite(number, ours[::-1]))
 
     def item(self, key: Any, **described: Any) -> int:
         """Return the number of the item with *key* and these fields."""
@@ -254,7 +254,7 @@ class Recorder:
             return
         self._queues.add(address)
         name = "this processor" if queue is None else queue.device.name.strip()
-        self.number(("device", name), Device, lambda number: Device(number, name))
+        self.number(("device", name), RecordedDevice, lambda number: RecordedDevice(number, name))
 
     def of_executor(self, executor: Any, kwargs: Mapping[str, Any]) -> int:
         """Return the item of a call of a Loopy executor with the arguments *kwargs*."""
@@ -416,7 +416,7 @@ def of_launch(recorder: Recorder, before: Any) -> Any:
 
         def launch() -> Any:
             event = before(queue, kernel, *args, **kwargs)
-            cast("Call", recorder.current()).launches.append(event)
+            cast("RecordedCall", recorder.current()).launches.append(event)
             return event
 
         return recorder.call(lambda: recorder.of_arrays(kernel.function_name, "other kernel", ()), launch, (), {})

@@ -109,10 +109,7 @@ def _with_few_divisions(points: isl.Set) -> isl.Set:
         return points
     if points.is_empty() or prod(map(len, Points(points).span)) > SCANNED:
         return points
-    rows: list[tuple[int, ...]] = []
-    places = range(points.dim(SET))
-    points.foreach_point(lambda point: rows.append(tuple(as_int(point.get_coordinate_val(SET, at)) for at in places)))
-    boxes = _boxes_of(sorted(rows))
+    boxes = _boxes_of(sorted(_coordinates(points)))
     return reduce(isl.Set.union, map(boxed, boxes)).coalesce()
 
 
@@ -302,6 +299,14 @@ def without_dimensions(points: isl.Set, places: Sequence[int]) -> isl.Set:
     return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
 
 
+def _coordinates(points: isl.Set) -> list[tuple[int, ...]]:
+    """Return the coordinates of each of *points*, listed by isl."""
+    rows: list[tuple[int, ...]] = []
+    places = range(points.dim(SET))
+    points.foreach_point(lambda point: rows.append(tuple(as_int(point.get_coordinate_val(SET, at)) for at in places)))
+    return rows
+
+
 def points_listed(points: isl.Set) -> NDArray[np.int64]:
     """Return bounded *points* as an array of shape (number of points, dimensions)."""
     places = range(points.dim(SET))
@@ -310,8 +315,7 @@ def points_listed(points: isl.Set) -> NDArray[np.int64]:
         if prod(map(len, box)) <= MOST_CELLS:
             inside = contained(points, np.meshgrid(*box, indexing="ij", sparse=True))
             return np.argwhere(inside) + np.array([along.start for along in box], dtype=np.int64)
-    rows: list[list[int]] = []
-    points.foreach_point(lambda point: rows.append([as_int(point.get_coordinate_val(SET, at)) for at in places]))
+    rows = _coordinates(points)
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
 
 
