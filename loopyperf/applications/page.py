@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from markupsafe import Markup
+
 from loopyperf.applications.application import ApplicationProfile
 from loopyperf.applications.program_text import program_of
 from loopyperf.applications.projection import Transform, to_predict
@@ -14,15 +16,8 @@ from loopyperf.display import called
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.explain import explain
 from loopyperf.explain.report import TEMPLATE as REPORT
-from loopyperf.units import duration, printable
-
-try:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-except ImportError as error:
-    raise LoopyperfError(
-        f"pages need Jinja2, which cannot be imported ({error}): pip install 'loopyperf[report]'"
-    ) from error
+from loopyperf.explain.report import environment
+from loopyperf.units import printable
 
 TEMPLATE = Path(__file__).parent / "template"
 EXPLAINED = 3
@@ -64,17 +59,18 @@ def page_of(
     profile: ApplicationProfile, devices: Sequence[DeviceChoice | None], transform: Transform | None = None
 ) -> str:
     """Return *profile* as a self-contained HTML document; *devices* and *transform* are those it was made with."""
-    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters["duration"] = duration
-    page = environment.get_template("profile.html").render(
-        profile=profile,
-        text=profile.report_text(),
-        whole=Markup(profile.whole_table().html()),
-        kernels=Markup(profile.kernels_table(len(profile.rows)).html()),
-        flames=[(device, flame(profile, place)) for place, device in enumerate(profile.devices)],
-        explained=list(_explained(profile, devices, transform)),
-        style=Markup((REPORT / "page.css").read_text()),
+    page = (
+        environment(TEMPLATE)
+        .get_template("profile.html")
+        .render(
+            profile=profile,
+            text=profile.report_text(),
+            whole=Markup(profile.whole_table().html()),
+            kernels=Markup(profile.kernels_table(len(profile.rows)).html()),
+            flames=[(device, flame(profile, place)) for place, device in enumerate(profile.devices)],
+            explained=list(_explained(profile, devices, transform)),
+            style=Markup((REPORT / "page.css").read_text()),
+        )
     )
     return printable(page)
 

@@ -84,7 +84,7 @@ def page_of(explanation: Explanation) -> str:
     """
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    template = _environment().get_template("page.html")
+    template = environment(TEMPLATE).get_template("page.html")
     page = template.render(
         report=explanation,
         level=in_percent(LEVEL),
@@ -109,11 +109,12 @@ def page_of(explanation: Explanation) -> str:
     return printable(page)
 
 
-def _environment() -> Environment:
-    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    environment.finalize = _published
-    environment.filters.update(
+def environment(folder: Path) -> Environment:
+    """Return the environment of the templates in *folder*; it escapes everything."""
+    found = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined)
+    found.trim_blocks = found.lstrip_blocks = True
+    found.finalize = _published
+    found.filters.update(
         duration=duration,
         number=amount,
         percent=in_percent,
@@ -122,7 +123,7 @@ def _environment() -> Environment:
         prose=_prose,
         breakable=_breakable,
     )
-    return environment
+    return found
 
 
 def _assumed(estimate: Estimate) -> list[str]:
